@@ -1,6 +1,7 @@
 #include "storage/listing.h"
 
 #include <algorithm>
+#include <array>
 
 #include "cairn/error.h"
 
@@ -98,6 +99,19 @@ std::string name_aside(const std::string& name, const std::string& ending, std::
 }
 
 }  // namespace
+
+bool is_put_aside(std::string_view name) {
+  const std::size_t dash = name.find_last_not_of("0123456789");
+  if (dash != std::string_view::npos && dash + 1 < name.size() && name[dash] == '-') {
+    name = name.substr(0, dash);
+  }
+  constexpr std::array<std::string_view, 3> kEndings = {kAsideDamaged, kAsideUnreadable,
+                                                        kAsideInTheWay};
+  return std::ranges::any_of(kEndings, [&](std::string_view ending) {
+    return name.size() > ending.size() + 1 && name.ends_with(ending) &&
+           name[name.size() - ending.size() - 1] == '.';
+  });
+}
 
 std::vector<std::string> names_aside(ObjectStore& store, const std::string& name,
                                      const std::string& ending) {

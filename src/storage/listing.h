@@ -5,6 +5,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -51,14 +52,18 @@ bool lies_in(ObjectStore& store, const std::string& folder, const std::string& n
 // Whether there is a folder of that name.
 bool is_folder(ObjectStore& store, const std::string& name);
 
-// Endings for put_aside(): for a damaged checkpoint, and for one that the disk cannot read.
+// Endings for put_aside(): for a damaged checkpoint, for one that the disk cannot read, and for a
+// file or folder whose name is needed.
 inline constexpr const char* kAsideDamaged = "damaged";
 inline constexpr const char* kAsideUnreadable = "unreadable";
+inline constexpr const char* kAsideInTheWay = "aside";
 
 // Renames an object that is in the way but may still be wanted: to NAME.ENDING, or the first free
 // name of NAME.ENDING-2, ... Returns that name. A store of objects copies a file, and throws for a
 // folder (ObjectStore::rename()).
 std::string put_aside(ObjectStore& store, const std::string& name, const std::string& ending);
+// Whether put_aside() may have given this name.
+bool is_put_aside(std::string_view name);
 // The names that put_aside() gave for `name` and `ending`, oldest first, up to the first name that
 // does not exist.
 std::vector<std::string> names_aside(ObjectStore& store, const std::string& name,

@@ -152,6 +152,17 @@ TEST_F(FindLatestTest, ForeignAndWeightsOnlyFilesArePassedOver) {
   EXPECT_EQ(find({.full_state_only = false}), name(4));
 }
 
+// `cp FOLDER/*` leaves .metadata behind. A folder that a killed save left has hidden files.
+TEST_F(FindLatestTest, AFolderThatLostItsHiddenFilesIsPassedOverWithTheReason) {
+  save_sample(1);
+  write(name(2) + "/__0_0.distcp", "rows");
+  write(name(3) + "/__0_0.distcp", "rows");
+  write(name(3) + "/.cairn_manifest.json", "{}");
+  EXPECT_EQ(find(), name(1));
+  EXPECT_THAT(skipped_, ElementsAre(AllOf(HasSubstr("ba2"), HasSubstr("without its hidden files"),
+                                          HasSubstr("cp -r"))));
+}
+
 TEST_F(FindLatestTest, OtherNamesAreNoCandidatesUnlessTheLatestLinkPointsThere) {
   save_sample(1);
   save_sample(50, "/ckpt/precious.pt");

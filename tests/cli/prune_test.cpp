@@ -192,6 +192,21 @@ TEST_F(PruneTest, NothingGoesWhenTheNewestDoesNotVerify) {
   EXPECT_THAT(text.err, HasSubstr("ep3-ba30-rank0.pt does not verify"));
 }
 
+// A start put these files aside. They neither count, nor go, nor stop anything.
+TEST_F(PruneTest, FilesThatWerePutAsideAreLeftAlone) {
+  save({10, 20, 30, 900});
+  for (const char* ending : {".damaged", ".damaged-2", ".unreadable", ".aside"}) {
+    std::filesystem::copy_file(folder_ / RunFolder::name(900),
+                               folder_ / (RunFolder::name(900) + ending));
+  }
+  testing::write_file(folder_ / (RunFolder::name(900) + ".damaged"), "torn");
+  const json answer = prune_json({"--keep-last", "2", "--yes"});
+  EXPECT_EQ(left({10, 20, 30, 900}), (std::vector<std::int64_t>{30, 900}));
+  for (const char* ending : {".damaged", ".damaged-2", ".unreadable", ".aside"}) {
+    EXPECT_TRUE(folder_.has(RunFolder::name(900) + ending)) << ending;
+  }
+}
+
 TEST_F(PruneTest, ATruncatedNewestFileBlocksToo) {
   save({10, 20});
   folder_.write(RunFolder::name(30), "PK\x03\x04 and then the power went");

@@ -233,7 +233,23 @@ TEST_F(SaveFolder, AFolderNamedAsTheLinkIsPutAside) {
   fs::create_directories(ckpt() + "/latest-rank0.pt/somebody's");
   EXPECT_EQ(run(saving()).reason, FitResult::Reason::kFinished);
   EXPECT_EQ(fs::read_symlink(ckpt() + "/latest-rank0.pt"), "ep2-ba15-rank0.pt");
-  EXPECT_TRUE(fs::is_directory(ckpt() + "/latest-rank0.pt.damaged/somebody's"));
+  EXPECT_TRUE(fs::is_directory(ckpt() + "/latest-rank0.pt.aside/somebody's"));
+}
+
+// `cp -L` makes a file of the link: it may be the only copy of a checkpoint, of any run.
+TEST_F(SaveFolder, AFileNamedAsTheLinkIsPutAsideWithALine) {
+  run_until(saving(), 2);
+  const std::string link = ckpt() + "/latest-rank0.pt";
+  const std::string bytes = testing::read_file(link);
+  fs::remove(link);
+  testing::write_file(link, bytes);
+  TrainerOptions made = saving();
+  const auto log = std::make_shared<testing::LogRecorder>();
+  made.loggers = {log};
+  EXPECT_EQ(run(std::move(made)).reason, FitResult::Reason::kFinished);
+  EXPECT_EQ(fs::read_symlink(link), "ep2-ba15-rank0.pt");
+  EXPECT_EQ(testing::read_file(link + ".aside"), bytes);
+  EXPECT_THAT(log->messages, Contains(HasSubstr("latest-rank0.pt to .aside: it is no link")));
 }
 
 TEST_F(SaveFolder, AFolderNamedAsTheLinkOfAFinishedRunIsPutAside) {

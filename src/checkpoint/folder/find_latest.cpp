@@ -346,7 +346,14 @@ class Search {
     const auto info = store_->stat(path);
     if (!info) return nullptr;
     const bool is_folder = info->type == ObjectInfo::Type::kFolder;
-    if (is_folder && !is_checkpoint_folder(*store_, path)) return nullptr;
+    if (is_folder && !is_checkpoint_folder(*store_, path)) {
+      if (lost_hidden_files(*store_, path)) {
+        throw CorruptError(
+            "it has files of ranks, but no .metadata: it was copied without its hidden files "
+            "(cp FOLDER/*), or from one of several machines. Copy the whole folder (cp -r)");
+      }
+      return nullptr;
+    }
     if (!is_folder && info->type != ObjectInfo::Type::kObject) {
       // Opening it may have side effects.
       throw UsageError("it is a device, a pipe or a socket, not a file");

@@ -32,6 +32,15 @@ bool is_checkpoint_folder(ObjectStore& store, const std::string& path) {
   return metadata && metadata->type == ObjectInfo::Type::kObject;
 }
 
+bool lost_hidden_files(ObjectStore& store, const std::string& path) {
+  bool has_ranks = false;
+  for (const std::string& name : list_names(store, path)) {
+    if (name.starts_with('.')) return false;
+    has_ranks = has_ranks || name.ends_with(".distcp");
+  }
+  return has_ranks;
+}
+
 std::vector<std::string> format_folders(ObjectStore& store, const std::string& folder,
                                         const NameFormat& format, const FormatVariables& dist) {
   std::vector<std::string> found = {""};

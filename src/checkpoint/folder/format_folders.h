@@ -21,6 +21,10 @@ bool is_known_folder(ObjectStore& store, const std::string& folder, const Listed
 // complete or not. The file `.metadata` in the folder shows this. Throws StorageError.
 bool is_checkpoint_folder(ObjectStore& store, const std::string& path);
 
+// Whether a folder without `.metadata` has files of ranks and no hidden file: it was copied
+// without these. What a killed save leaves has some.
+bool lost_hidden_files(ObjectStore& store, const std::string& path);
+
 // Returns `folder` itself as "", and for "ep{epoch}/ba{batch}.pt" only the folders "ep<number>" in
 // `folder`, as paths relative to `folder`, in order. Folders whose names do not fit are not looked
 // at. Throws StorageError if a fitting folder cannot be looked at or listed. A folder for which

@@ -40,8 +40,8 @@ constexpr std::array<std::string_view, 26> kMeantWords = {
     "rar",   "br",  "json", "npz",  "h5",  "onnx", "distcp", "safetensors"};
 // Words that have their own meaning in cairn or Composer: a link, a pin against pruning, a file
 // that was put aside.
-constexpr std::array<std::string_view, 4> kOwnWords = {"symlink", "pin", kAsideDamaged,
-                                                       kAsideUnreadable};
+constexpr std::array<std::string_view, 5> kOwnWords = {"symlink", "pin", kAsideDamaged,
+                                                       kAsideUnreadable, kAsideInTheWay};
 
 std::string lower(std::string_view text) {
   std::string result(text);

@@ -110,7 +110,7 @@ class PlaceSearch {
       return path +
              " has the files of one machine; the others are on machines that are not in this job. "
              "Start the job on those machines, too; or copy the folders of all machines together; "
-             "or remove this one to begin anew";
+             "or set autoresume_may_begin_anew to begin anew";
     }
     return "";
   }

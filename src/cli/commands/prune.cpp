@@ -279,6 +279,7 @@ Outcome find_candidates(const std::shared_ptr<ObjectStore>& store, const PruneAr
   Outcome outcome{.folder = options.folder, .folders = std::move(listing.folders)};
   std::vector<Candidate>& candidates = outcome.candidates;
   for (ListedCheckpoint& listed : listing.checkpoints) {
+    if (is_put_aside(listed.path)) continue;  // It is no part of the run any more.
     candidates.push_back(candidate_of(store, std::move(listed), !options.best.empty()));
   }
   if (how.trust_names) {

@@ -119,8 +119,16 @@ void NameRights::put_obstacle_aside(const SaverPlace& place, const std::string& 
   unusable_.erase(known);
 }
 
+// A file under the link's name may be a checkpoint: whoever copies a folder and follows its links
+// makes one.
 void NameRights::put_link_obstacle_aside(const SaverPlace& place, const std::string& link) {
-  if (!link.empty()) clear_kind(place, link, /*makes_folder=*/false);
+  if (link.empty() || place.store->may_be_far()) return;
+  const auto there = place.store->stat(link, /*follow=*/false);
+  if (!there || there->type == ObjectInfo::Type::kPointer) return;
+  const std::string aside = put_aside(*place.store, link, kAsideInTheWay);
+  messages_.push_back("warning: renamed " + printable_line(link) + " to " +
+                      aside.substr(link.size()) +
+                      ": it is no link, and this run's link has that name");
 }
 
 // Renames `path` if neither a save nor a link can replace it: a folder where a file is to be, a
