@@ -244,7 +244,6 @@ TEST_F(SaveFolder, AFileNamedAsTheLinkIsPutAsideWithALine) {
   fs::remove(link);
   testing::write_file(link, bytes);
   TrainerOptions made = saving();
-  const auto log = std::make_shared<testing::LogRecorder>();
   made.loggers = {log};
   EXPECT_EQ(run(std::move(made)).reason, FitResult::Reason::kFinished);
   EXPECT_EQ(fs::read_symlink(link), "ep2-ba15-rank0.pt");
