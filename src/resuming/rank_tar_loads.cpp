@@ -33,8 +33,8 @@ namespace cairn {
 namespace {
 
 constexpr const char* kMend =
-    "; or unpack the tars of all ranks of one save into a folder, convert it with `cairn convert`, "
-    "and begin with the weights";
+    "; or unpack the tars of all ranks of one save into a folder, convert it with `cairn convert "
+    "--rename module.=`, and begin with the weights (load_state_dict())";
 
 // The tar of one rank, as it was found.
 struct Found {
