@@ -5,6 +5,7 @@
 
 #include "dist/backend.h"
 
+#include <net/if.h>
 #include <stdlib.h>
 
 #include <algorithm>
@@ -23,6 +24,13 @@
 #include "io/process/listening_socket.h"
 
 namespace cairn::dist {
+
+void check_interface() {
+  const char* const name = getenv("GLOO_SOCKET_IFNAME");
+  if (name == nullptr || *name == '\0' || if_nametoindex(name) != 0) return;
+  throw UsageError("GLOO_SOCKET_IFNAME is '" + std::string(name) +
+                   "', which is no network interface of this machine; `ip link` lists them");
+}
 
 #ifdef CAIRN_WITHOUT_GLOO
 

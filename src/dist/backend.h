@@ -49,6 +49,10 @@ struct Member {
   bool is_one_machine = false;  // Gloo then uses only 127.0.0.1.
 };
 
+// Throws UsageError if GLOO_SOCKET_IFNAME names no interface of this machine: Gloo finds this out
+// when the other ranks wait, and no rank would be told.
+void check_interface();
+
 // Connects to all other members, which must call this function, too. GLOO_SOCKET_IFNAME names the
 // interface, as in PyTorch. Throws UnsupportedError if this libtorch was built without Gloo.
 c10::intrusive_ptr<Backend> open_gloo(const c10::intrusive_ptr<c10d::Store>& store,

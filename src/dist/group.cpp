@@ -62,6 +62,7 @@ bool polls(const WorkPtr& work, milliseconds limit) {
 Group::Group(Launch launch, milliseconds timeout)
     : launch_(std::move(launch)), timeout_(timeout), tables_(std::make_unique<RankTables>()) {
   transport_of(at::kCPU);  // Throws for an unavailable library before any rank waits.
+  check_interface();
   if (const auto soft = soft_limit_for(launch_.world_size, open_file_limit()))
     set_soft_open_file_limit(*soft);
   meet();

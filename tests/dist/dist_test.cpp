@@ -76,6 +76,15 @@ TEST(Dist, TheBackendOfTheHostIsOneThatIsThere) {
   EXPECT_EQ(dist::transport_of(at::kCPU), dist::Transport::kGloo);
 }
 
+// Without the check every start waits for the other ranks, and then blames one of them.
+TEST(Dist, AnInterfaceThatIsNotThereIsNamed) {
+  const EnvironmentVariable wrong("GLOO_SOCKET_IFNAME", "nope0");
+  EXPECT_THAT(message_of<UsageError>(dist::check_interface),
+              HasSubstr("GLOO_SOCKET_IFNAME is 'nope0', which is no network interface"));
+  const EnvironmentVariable right("GLOO_SOCKET_IFNAME", "lo");
+  EXPECT_NO_THROW(dist::check_interface());
+}
+
 TEST(Dist, WithoutMpiNobodyWaitsForIt) {
   {
     const EnvironmentVariable backend("CAIRN_CPU_BACKEND", "mpi");
