@@ -152,7 +152,7 @@ TEST_F(FindLatestTest, ForeignAndWeightsOnlyFilesArePassedOver) {
   EXPECT_EQ(find({.full_state_only = false}), name(4));
 }
 
-// `cp FOLDER/*` leaves .metadata behind. A folder that a killed save left has hidden files.
+// `cp FOLDER/*` does not copy .metadata. A folder that a killed save left has hidden files.
 TEST_F(FindLatestTest, AFolderThatLostItsHiddenFilesIsPassedOverWithTheReason) {
   save_sample(1);
   write(name(2) + "/__0_0.distcp", "rows");

@@ -76,10 +76,12 @@ struct CheckpointSaverOptions {
 // checkpoints, such as weights at another interval, under different names. Belongs to one run at a
 // time; use it on the training thread only.
 //
-// A loop of your own calls init() before it loads, after_load() after it (also if there was nothing
-// to load), fit_start() before the first step, batch_checkpoint() after each step and
-// epoch_checkpoint() after each epoch when the timestamp has advanced, and fit_end() at the end.
-// docs/own_loop.md has a whole program.
+// A loop of your own calls, in this order:
+//  1. init() before it loads, and after_load() after it, also if there was nothing to load;
+//  2. fit_start() before the first step;
+//  3. batch_checkpoint() after each step and epoch_checkpoint() after each epoch, when the timestamp
+//     has advanced;
+//  4. fit_end() at the end. docs/own_loop.md has a whole program.
 class CheckpointSaver final : public Callback {
  public:
   // Throws UsageError for a name with an unknown extension, and for an extension whose program is

@@ -22,7 +22,7 @@ bool is_known_folder(ObjectStore& store, const std::string& folder, const Listed
 bool is_checkpoint_folder(ObjectStore& store, const std::string& path);
 
 // Whether a folder without `.metadata` has files of ranks and no hidden file: it was copied
-// without these. What a killed save leaves has some.
+// without these. A killed save leaves hidden files.
 bool lost_hidden_files(ObjectStore& store, const std::string& path);
 
 // Returns `folder` itself as "", and for "ep{epoch}/ba{batch}.pt" only the folders "ep<number>" in

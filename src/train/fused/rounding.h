@@ -17,7 +17,7 @@ enum class Rounding {
 // Draws no random number. `type`: others than kFloat and kDouble are kUnknown. Thread-safe.
 Rounding rounding_of(c10::ScalarType type);
 
-// What a run should be told of `rounding`; empty if optimizers step in one pass.
+// A line about `rounding` for the run's log; empty if optimizers step in one pass.
 std::string rounding_problem(Rounding rounding);
 
 }  // namespace cairn::fused
