@@ -79,8 +79,8 @@ struct CheckpointSaverOptions {
 // A loop of your own calls, in this order:
 //  1. init() before it loads, and after_load() after it, also if there was nothing to load;
 //  2. fit_start() before the first step;
-//  3. batch_checkpoint() after each step and epoch_checkpoint() after each epoch, when the timestamp
-//     has advanced;
+//  3. batch_checkpoint() after each step and epoch_checkpoint() after each epoch, when the
+//     timestamp has advanced;
 //  4. fit_end() at the end. docs/own_loop.md has a whole program.
 class CheckpointSaver final : public Callback {
  public:

@@ -119,7 +119,7 @@ void NameRights::put_obstacle_aside(const SaverPlace& place, const std::string& 
   unusable_.erase(known);
 }
 
-// A file under the link's name may be a checkpoint: a copy of a folder that follows links makes one.
+// A file under the link's name may be a checkpoint: a copy of a folder follows links, and has one.
 void NameRights::put_link_obstacle_aside(const SaverPlace& place, const std::string& link) {
   if (link.empty() || place.store->may_be_far()) return;
   const auto there = place.store->stat(link, /*follow=*/false);
