@@ -76,12 +76,10 @@ struct CheckpointSaverOptions {
 // checkpoints, such as weights at another interval, under different names. Belongs to one run at a
 // time; use it on the training thread only.
 //
-// A loop of your own calls, in this order:
-//  1. init() before it loads, and after_load() after it, also if there was nothing to load;
-//  2. fit_start() before the first step;
-//  3. batch_checkpoint() after each step and epoch_checkpoint() after each epoch, when the
-//     timestamp has advanced;
-//  4. fit_end() at the end. docs/own_loop.md has a whole program.
+// A loop of your own calls init() before it loads, and after_load() after it, also if there was
+// nothing to load. Then it calls fit_start() before the first step. After each step, when the
+// timestamp has advanced, it calls batch_checkpoint(), and after each epoch epoch_checkpoint(). At
+// the end it calls fit_end(). docs/own_loop.md has a whole program.
 class CheckpointSaver final : public Callback {
  public:
   // Throws UsageError for a name with an unknown extension, and for an extension whose program is
