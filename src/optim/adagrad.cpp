@@ -13,9 +13,9 @@
 #include "cairn/optim/own_optimizer.h"
 #include "cairn/train/parameters.h"
 
-#include "train/fused/fused_step.h"
 #include "optim/optimizer_step.h"
 #include "optim/option_checks.h"
+#include "train/fused/fused_step.h"
 #include "train/optimizer/torch_layouts.h"
 
 namespace cairn {

@@ -9,9 +9,9 @@
 #include "cairn/optim/optimizers.h"
 #include "cairn/optim/own_optimizer.h"
 
-#include "train/fused/fused_step.h"
 #include "optim/optimizer_step.h"
 #include "optim/option_checks.h"
+#include "train/fused/fused_step.h"
 
 namespace cairn {
 

@@ -11,7 +11,6 @@
 #include "cairn/optim/optimizers.h"
 #include "cairn/optim/own_optimizer.h"
 
-#include "train/fused/fused_step.h"
 #include "optim/optimizer_step.h"
 #include "optim/option_checks.h"
 
@@ -79,27 +78,17 @@ class NAdamOptimizer final : public OptimizerOf<NAdamOptions, NAdamState> {
   }
 
   void update_all(const std::vector<Update>& updates) override {
-    fused::FusedStep<fused::Nadam> fused;
-    for (const Update& u : updates) {
-      State& s = u.state;
+    const auto step_of = [](const Update& u) {
       const Options& o = u.options;
-      prepare(u.parameter, {&s.exp_avg, &s.exp_avg_sq});
-      if (!fused::can_fuse(u.parameter, u.gradient, {s.exp_avg, s.exp_avg_sq})) {
-        update(u);
-        continue;
-      }
-      ++s.step;
       const Rates rates = next_rates(u);
-      fused::Nadam step = {.beta1 = o.betas[0],
-                           .beta2 = o.betas[1],
-                           .correction = 1 - power(o.betas[1], s.step),
-                           .eps = o.eps,
-                           .gradient_rate = rates.gradient,
-                           .moment_rate = rates.moment};
-      set_decay(step, o);
-      fused.add(step, u.parameter, u.gradient, {s.exp_avg, s.exp_avg_sq});
-    }
-    fused.run();
+      return fused::Nadam{.beta1 = o.betas[0],
+                          .beta2 = o.betas[1],
+                          .correction = 1 - power(o.betas[1], u.state.step),
+                          .eps = o.eps,
+                          .gradient_rate = rates.gradient,
+                          .moment_rate = rates.moment};
+    };
+    step_group(updates, step_of, [this](const Update& u) { update(u); });
   }
 
   static double momentum(const Options& options, std::int64_t step) {

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <initializer_list>
 
-#include "train/fused/arithmetic.h"
+#include "train/fused/fused_step.h"
 
 namespace cairn {
 
@@ -87,6 +87,26 @@ void set_decay(auto& step, const auto& options) {
     step.flags |= step.kAddsDecay;
     step.decay = options.weight_decay;
   }
+}
+
+// The step of a group for NAdam and RAdam, in one pass where a kernel fits. `step_of(update)`
+// returns the step without weight decay, after the state has counted it. `step_alone(update)` does
+// the whole step of one parameter.
+void step_group(const auto& updates, auto step_of, auto step_alone) {
+  fused::FusedStep<decltype(step_of(updates.front()))> fused;
+  for (const auto& u : updates) {
+    prepare(u.parameter, {&u.state.exp_avg, &u.state.exp_avg_sq});
+    const fused::States states = {u.state.exp_avg, u.state.exp_avg_sq};
+    if (!fused::can_fuse(u.parameter, u.gradient, states)) {
+      step_alone(u);
+      continue;
+    }
+    ++u.state.step;
+    auto step = step_of(u);
+    set_decay(step, u.options);
+    fused.add(step, u.parameter, u.gradient, states);
+  }
+  fused.run();
 }
 
 // The first part of a step of NAdam and RAdam:

@@ -13,7 +13,6 @@
 #include "cairn/optim/optimizers.h"
 #include "cairn/optim/own_optimizer.h"
 
-#include "train/fused/fused_step.h"
 #include "optim/optimizer_step.h"
 #include "optim/option_checks.h"
 
@@ -74,28 +73,20 @@ class RAdamOptimizer final : public OptimizerOf<RAdamOptions, RAdamState> {
   }
 
   void update_all(const std::vector<Update>& updates) override {
-    fused::FusedStep<fused::Radam> fused;
-    for (const Update& u : updates) {
-      State& s = u.state;
+    const auto step_of = [](const Update& u) {
       const Options& o = u.options;
-      prepare(u.parameter, {&s.exp_avg, &s.exp_avg_sq});
-      if (!fused::can_fuse(u.parameter, u.gradient, {s.exp_avg, s.exp_avg_sq})) {
-        update(u);
-        continue;
-      }
-      ++s.step;
-      fused::Radam step = {.beta1 = o.betas[0],
-                           .beta2 = o.betas[1],
-                           .correction = 1 - power(o.betas[0], s.step),
-                           .root = std::sqrt(1 - power(o.betas[1], s.step)),
-                           .eps = o.eps,
-                           .rectification = rectification(o.betas[1], s.step),
-                           .lr = o.lr};
-      if (step.rectification != 0) step.flags |= fused::Radam::kRectified;
-      set_decay(step, o);
-      fused.add(step, u.parameter, u.gradient, {s.exp_avg, s.exp_avg_sq});
-    }
-    fused.run();
+      const std::int64_t k = u.state.step;
+      const double rectified = rectification(o.betas[1], k);
+      return fused::Radam{.flags = rectified != 0 ? fused::Radam::kRectified : 0U,
+                          .beta1 = o.betas[0],
+                          .beta2 = o.betas[1],
+                          .correction = 1 - power(o.betas[0], k),
+                          .root = std::sqrt(1 - power(o.betas[1], k)),
+                          .eps = o.eps,
+                          .rectification = rectified,
+                          .lr = o.lr};
+    };
+    step_group(updates, step_of, [this](const Update& u) { update(u); });
   }
 };
 

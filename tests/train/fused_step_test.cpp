@@ -19,7 +19,7 @@
 namespace cairn {
 namespace {
 
-// Of one element, below and above a vector, not multiples of one, and enough for several threads.
+// One element, fewer and more than a vector has, no multiples of that, enough for several threads.
 const std::vector<std::vector<std::int64_t>> kShapes = {{1}, {7}, {3, 21}, {1000}, {257, 300}};
 constexpr int kSteps = 7;
 

@@ -98,8 +98,7 @@ void settle_lost(std::vector<LostObject> lost, const Job& job, ConvertResult& re
       result.format +
       " cannot hold these objects, and without them their tensors would be lost:" + names + advice +
       "\nA .pt file holds objects as they are; --drop-objects (ConvertOptions::drop_objects) "
-      "leaves "
-      "them out");
+      "leaves them out");
 }
 
 void write_safetensors_target(Job job, ConvertResult& result) {

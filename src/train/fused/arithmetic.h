@@ -52,10 +52,9 @@ inline __attribute__((always_inline)) T maximum(T a, T b) {
 }
 
 // --- Steps ---------------------------------------------------------------------------------------
-// A step holds the coefficients of one parameter, as double; Of<T> has them in the type of the
-// tensors, as ATen converts them. apply() steps one element: `w` is the parameter, `g` its
-// gradient, and the others are its states, of which uses() says which exist. The flags of a step
-// choose its kernel.
+// A step holds the coefficients of one parameter, which apply() converts to the type of the tensors
+// as ATen does. apply() steps one element: `w` is the parameter, and `g` its gradient. The other
+// arguments are the states; uses() says which of them a step has. Its flags choose the kernel.
 
 // Adam, AdamW and DecoupledAdamW (optim/adam.cpp).
 struct Adam {
@@ -75,36 +74,20 @@ struct Adam {
   double eps = 0;
   double rate = 0;  // -lr / (1 - beta1^k)
 
-  template <class T>
-  struct Of {
-    explicit Of(const Adam& step)
-        : keep(T(step.keep)),
-          decay(T(step.decay)),
-          beta1(T(step.beta1)),
-          weight1(T(1 - step.beta1)),
-          beta2(T(step.beta2)),
-          weight2(T(1 - step.beta2)),
-          root(T(step.root)),
-          eps(T(step.eps)),
-          rate(T(step.rate)) {}
-
-    template <unsigned kFlags, bool kFma>
-    inline __attribute__((always_inline)) void apply(T& w, T g, T& m, T& v, T& largest) const {
-      w *= keep;
-      if constexpr ((kFlags & kAddsDecay) != 0) g = add_scaled<kFma, T>(g, decay, w);
-      if constexpr ((kFlags & kScalesMoment) != 0) {
-        m = add_scaled<kFma, T>(m * beta1, weight1, g);
-      } else {
-        m = lerp<kFma, T>(m, g, weight1);
-      }
-      v = add_product<kFma, T>(v * beta2, weight2, g, g);
-      T second = v;
-      if constexpr ((kFlags & kAmsgrad) != 0) second = largest = maximum(largest, v);
-      w = add_quotient(w, rate, m, square_root(second) / root + eps);
+  template <class T, unsigned kFlags, bool kFma>
+  inline __attribute__((always_inline)) void apply(T& w, T g, T& m, T& v, T& largest) const {
+    w *= T(keep);
+    if constexpr ((kFlags & kAddsDecay) != 0) g = add_scaled<kFma, T>(g, T(decay), w);
+    if constexpr ((kFlags & kScalesMoment) != 0) {
+      m = add_scaled<kFma, T>(m * T(beta1), T(1 - beta1), g);
+    } else {
+      m = lerp<kFma, T>(m, g, T(1 - beta1));
     }
-
-    T keep, decay, beta1, weight1, beta2, weight2, root, eps, rate;
-  };
+    v = add_product<kFma, T>(v * T(beta2), T(1 - beta2), g, g);
+    T second = v;
+    if constexpr ((kFlags & kAmsgrad) != 0) second = largest = maximum(largest, v);
+    w = add_quotient(w, T(rate), m, square_root(second) / T(root) + T(eps));
+  }
 };
 
 // SGD and DecoupledSGDW, from the second step on: the first one copies the gradient.
@@ -123,27 +106,15 @@ struct Sgd {
   double dampening = 0;
   double rate = 0;  // -lr
 
-  template <class T>
-  struct Of {
-    explicit Of(const Sgd& step)
-        : keep(T(step.keep)),
-          decay(T(step.decay)),
-          momentum(T(step.momentum)),
-          weight(T(1 - step.dampening)),
-          rate(T(step.rate)) {}
-
-    template <unsigned kFlags, bool kFma>
-    inline __attribute__((always_inline)) void apply(T& w, T g, T& buffer, T&, T&) const {
-      if constexpr ((kFlags & kAddsDecay) != 0) g = add_scaled<kFma, T>(g, decay, w);
-      if constexpr ((kFlags & kMomentum) != 0) {
-        buffer = add_scaled<kFma, T>(buffer * momentum, weight, g);
-        g = (kFlags & kNesterov) != 0 ? add_scaled<kFma, T>(g, momentum, buffer) : buffer;
-      }
-      w = add_scaled<kFma, T>(w * keep, rate, g);
+  template <class T, unsigned kFlags, bool kFma>
+  inline __attribute__((always_inline)) void apply(T& w, T g, T& buffer, T&, T&) const {
+    if constexpr ((kFlags & kAddsDecay) != 0) g = add_scaled<kFma, T>(g, T(decay), w);
+    if constexpr ((kFlags & kMomentum) != 0) {
+      buffer = add_scaled<kFma, T>(buffer * T(momentum), T(1 - dampening), g);
+      g = (kFlags & kNesterov) != 0 ? add_scaled<kFma, T>(g, T(momentum), buffer) : buffer;
     }
-
-    T keep, decay, momentum, weight, rate;
-  };
+    w = add_scaled<kFma, T>(w * T(keep), T(rate), g);
+  }
 };
 
 // RMSprop (optim/rmsprop.cpp).
@@ -162,37 +133,24 @@ struct Rmsprop {
   double momentum = 0;
   double rate = 0;  // -lr
 
-  template <class T>
-  struct Of {
-    explicit Of(const Rmsprop& step)
-        : decay(T(step.decay)),
-          alpha(T(step.alpha)),
-          weight(T(1 - step.alpha)),
-          eps(T(step.eps)),
-          momentum(T(step.momentum)),
-          rate(T(step.rate)) {}
-
-    template <unsigned kFlags, bool kFma>
-    inline __attribute__((always_inline)) void apply(T& w, T g, T& square, T& average,
-                                                     T& buffer) const {
-      if constexpr ((kFlags & kAddsDecay) != 0) g = add_scaled<kFma, T>(g, decay, w);
-      square = add_product<kFma, T>(square * alpha, weight, g, g);
-      T norm = square;
-      if constexpr ((kFlags & kCentered) != 0) {
-        average = lerp<kFma, T>(average, g, weight);
-        norm = add_product<kFma, T>(norm, T(-1), average, average);
-      }
-      norm = square_root(norm) + eps;
-      if constexpr ((kFlags & kMomentum) != 0) {
-        buffer = add_quotient(buffer * momentum, T(1), g, norm);
-        w = add_scaled<kFma, T>(w, rate, buffer);
-      } else {
-        w = add_quotient(w, rate, g, norm);
-      }
+  template <class T, unsigned kFlags, bool kFma>
+  inline __attribute__((always_inline)) void apply(T& w, T g, T& square, T& average,
+                                                   T& buffer) const {
+    if constexpr ((kFlags & kAddsDecay) != 0) g = add_scaled<kFma, T>(g, T(decay), w);
+    square = add_product<kFma, T>(square * T(alpha), T(1 - alpha), g, g);
+    T norm = square;
+    if constexpr ((kFlags & kCentered) != 0) {
+      average = lerp<kFma, T>(average, g, T(1 - alpha));
+      norm = add_product<kFma, T>(norm, T(-1), average, average);
     }
-
-    T decay, alpha, weight, eps, momentum, rate;
-  };
+    norm = square_root(norm) + T(eps);
+    if constexpr ((kFlags & kMomentum) != 0) {
+      buffer = add_quotient(buffer * T(momentum), T(1), g, norm);
+      w = add_scaled<kFma, T>(w, T(rate), buffer);
+    } else {
+      w = add_quotient(w, T(rate), g, norm);
+    }
+  }
 };
 
 // Adagrad (optim/adagrad.cpp).
@@ -207,19 +165,12 @@ struct Adagrad {
   double eps = 0;
   double rate = 0;  // -lr / (1 + (k - 1) * lr_decay)
 
-  template <class T>
-  struct Of {
-    explicit Of(const Adagrad& step) : decay(T(step.decay)), eps(T(step.eps)), rate(T(step.rate)) {}
-
-    template <unsigned kFlags, bool kFma>
-    inline __attribute__((always_inline)) void apply(T& w, T g, T& sum, T&, T&) const {
-      if constexpr ((kFlags & kAddsDecay) != 0) g = add_scaled<kFma, T>(g, decay, w);
-      sum = add_product<kFma, T>(sum, T(1), g, g);
-      w = add_quotient(w, rate, g, square_root(sum) + eps);
-    }
-
-    T decay, eps, rate;
-  };
+  template <class T, unsigned kFlags, bool kFma>
+  inline __attribute__((always_inline)) void apply(T& w, T g, T& sum, T&, T&) const {
+    if constexpr ((kFlags & kAddsDecay) != 0) g = add_scaled<kFma, T>(g, T(decay), w);
+    sum = add_product<kFma, T>(sum, T(1), g, g);
+    w = add_quotient(w, T(rate), g, square_root(sum) + T(eps));
+  }
 };
 
 // NAdam (optim/nadam.cpp).
@@ -239,32 +190,16 @@ struct Nadam {
   double gradient_rate = 0;
   double moment_rate = 0;
 
-  template <class T>
-  struct Of {
-    explicit Of(const Nadam& step)
-        : keep(T(step.keep)),
-          decay(T(step.decay)),
-          weight1(T(1 - step.beta1)),
-          beta2(T(step.beta2)),
-          weight2(T(1 - step.beta2)),
-          correction(T(step.correction)),
-          eps(T(step.eps)),
-          gradient_rate(T(step.gradient_rate)),
-          moment_rate(T(step.moment_rate)) {}
-
-    template <unsigned kFlags, bool kFma>
-    inline __attribute__((always_inline)) void apply(T& w, T g, T& m, T& v, T&) const {
-      w *= keep;
-      if constexpr ((kFlags & kAddsDecay) != 0) g = add_scaled<kFma, T>(g, decay, w);
-      m = lerp<kFma, T>(m, g, weight1);
-      v = add_product<kFma, T>(v * beta2, weight2, g, g);
-      const T norm = square_root(v / correction) + eps;
-      w = add_quotient(w, gradient_rate, g, norm);
-      w = add_quotient(w, moment_rate, m, norm);
-    }
-
-    T keep, decay, weight1, beta2, weight2, correction, eps, gradient_rate, moment_rate;
-  };
+  template <class T, unsigned kFlags, bool kFma>
+  inline __attribute__((always_inline)) void apply(T& w, T g, T& m, T& v, T&) const {
+    w *= T(keep);
+    if constexpr ((kFlags & kAddsDecay) != 0) g = add_scaled<kFma, T>(g, T(decay), w);
+    m = lerp<kFma, T>(m, g, T(1 - beta1));
+    v = add_product<kFma, T>(v * T(beta2), T(1 - beta2), g, g);
+    const T norm = square_root(v / T(correction)) + T(eps);
+    w = add_quotient(w, T(gradient_rate), g, norm);
+    w = add_quotient(w, T(moment_rate), m, norm);
+  }
 };
 
 // RAdam (optim/radam.cpp).
@@ -285,35 +220,18 @@ struct Radam {
   double rectification = 1;
   double lr = 0;
 
-  template <class T>
-  struct Of {
-    explicit Of(const Radam& step)
-        : keep(T(step.keep)),
-          decay(T(step.decay)),
-          weight1(T(1 - step.beta1)),
-          beta2(T(step.beta2)),
-          weight2(T(1 - step.beta2)),
-          correction(T(step.correction)),
-          root(T(step.root)),
-          eps(T(step.eps)),
-          rectification(T(step.rectification)),
-          lr(T(step.lr)) {}
-
-    template <unsigned kFlags, bool kFma>
-    inline __attribute__((always_inline)) void apply(T& w, T g, T& m, T& v, T&) const {
-      w *= keep;
-      if constexpr ((kFlags & kAddsDecay) != 0) g = add_scaled<kFma, T>(g, decay, w);
-      m = lerp<kFma, T>(m, g, weight1);
-      v = add_product<kFma, T>(v * beta2, weight2, g, g);
-      T change = m / correction * lr;
-      if constexpr ((kFlags & kRectified) != 0) {
-        change = change * (root / (square_root(v) + eps)) * rectification;
-      }
-      w = w - change;
+  template <class T, unsigned kFlags, bool kFma>
+  inline __attribute__((always_inline)) void apply(T& w, T g, T& m, T& v, T&) const {
+    w *= T(keep);
+    if constexpr ((kFlags & kAddsDecay) != 0) g = add_scaled<kFma, T>(g, T(decay), w);
+    m = lerp<kFma, T>(m, g, T(1 - beta1));
+    v = add_product<kFma, T>(v * T(beta2), T(1 - beta2), g, g);
+    T change = m / T(correction) * T(lr);
+    if constexpr ((kFlags & kRectified) != 0) {
+      change = change * (T(root) / (square_root(v) + T(eps))) * T(rectification);
     }
-
-    T keep, decay, weight1, beta2, weight2, correction, root, eps, rectification, lr;
-  };
+    w = w - change;
+  }
 };
 
 // A moving average (algorithms/ema.cpp): the average is the parameter, and the present weight the
@@ -325,18 +243,10 @@ struct Average {
   unsigned flags = 0;
   double smoothing = 0;
 
-  template <class T>
-  struct Of {
-    explicit Of(const Average& step)
-        : smoothing(T(step.smoothing)), weight(T(1 - step.smoothing)) {}
-
-    template <unsigned kFlags, bool kFma>
-    inline __attribute__((always_inline)) void apply(T& average, T now, T&, T&, T&) const {
-      average = add_scaled<kFma, T>(average * smoothing, weight, now);
-    }
-
-    T smoothing, weight;
-  };
+  template <class T, unsigned kFlags, bool kFma>
+  inline __attribute__((always_inline)) void apply(T& average, T now, T&, T&, T&) const {
+    average = add_scaled<kFma, T>(average * T(smoothing), T(1 - smoothing), now);
+  }
 };
 
 }  // namespace cairn::fused
