@@ -52,6 +52,10 @@ class SimStreams {
   void wait(c10::StreamId id) {
     const std::lock_guard lock(mutex_);
     ++waits_;
+    finish(id);
+  }
+  void finish(c10::StreamId id) {
+    const std::lock_guard lock(mutex_);
     run_until(id, streams_[id].enqueued);
   }
   std::uint64_t waits() {
@@ -109,6 +113,8 @@ class SimStreams {
 
 thread_local c10::DeviceIndex current_device = 0;
 thread_local c10::StreamId current_stream = 0;
+// The device itself is at work: what it copies to compute is not a wait of this thread.
+thread_local bool is_computing = false;
 
 class SimDeviceGuard final : public c10::impl::DeviceGuardImplInterface {
  public:
@@ -213,7 +219,11 @@ at::Tensor sim_copy_from(const at::Tensor& from, const at::Tensor& to, bool non_
   if (to.numel() == 0) return to;
   const bool is_inside = from.device() == to.device();
   SimStreams::all().enqueue(current_stream, copy);
-  if (!non_blocking && !is_inside) SimStreams::all().wait(current_stream);
+  if (is_computing) {
+    SimStreams::all().finish(current_stream);
+  } else if (!non_blocking && !is_inside) {
+    SimStreams::all().wait(current_stream);
+  }
   return to;
 }
 
@@ -254,8 +264,15 @@ at::Tensor sim_copy_from_and_resize(const at::Tensor& from, const at::Tensor& to
 }
 
 void compute_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  SimStreams::all().wait(current_stream);
+  const bool gives_number = op.operator_name().name == "aten::_local_scalar_dense";  // item()
+  if (gives_number) {
+    SimStreams::all().wait(current_stream);
+  } else {
+    SimStreams::all().finish(current_stream);
+  }
+  is_computing = true;
   at::native::cpu_fallback(op, stack);
+  is_computing = false;
 }
 
 void make_known() {

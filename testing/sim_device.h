@@ -47,7 +47,7 @@ void fail_sim_copy(std::uint64_t n);
 // If true, all streams except the default one do their work at once. A device that computes for
 // long and copies meanwhile behaves like this.
 void hurry_sim_side_streams(bool hurry);
-// How often a thread waited for a stream.
+// How often a thread waited for a stream, or for a number that the device computes.
 std::uint64_t sim_device_waits();
 
 }  // namespace cairn::testing

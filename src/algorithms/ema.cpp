@@ -29,6 +29,7 @@
 
 #include "algorithms/ema_migration.h"
 #include "core/text/float_text.h"
+#include "train/engine/saves_at.h"
 #include "train/fused/fused_step.h"
 #include "train/loop/iteration_length.h"
 
@@ -215,13 +216,7 @@ bool EMA::match(Event event, const State& state) const {
     case Event::kBatchCheckpoint:
     case Event::kEpochCheckpoint:
     case Event::kIterationCheckpoint:
-      // Asks every callback, even after one said yes: a callback's answer may depend on having been
-      // asked.
-      return ema_started_ &&
-             std::ranges::count_if(
-                 state.callbacks,
-                 [&](const auto& callback) { return callback->will_save(event, state); }) > 0 &&
-             averages_checkpoints_;
+      return ema_started_ && saves_at(event, state) && averages_checkpoints_;
     default:
       return false;
   }

@@ -38,6 +38,13 @@ void ConsoleLogger::log_metrics(const Dict& metrics, std::int64_t /*step*/) {
   }
 }
 
+bool ConsoleLogger::needs_losses(const State& state) const {
+  const Time* interval = options_.log_interval.time();
+  if (interval == nullptr) return true;
+  if (interval->unit() != TimeUnit::kBatch || interval->value() <= 0) return false;
+  return (state.timestamp.batch + 1) % interval->value() == 0;
+}
+
 void ConsoleLogger::log_hyperparameters(const Dict& hyperparameters) {
   for (const auto& [key, value] : hyperparameters) {
     hyperparameters_.set(key, value);

@@ -58,6 +58,7 @@ class EMA final : public Algorithm {
   EMA(std::initializer_list<T>) = delete;
 
   std::string name() const override { return "EMA"; }
+  bool needs_losses(const State& /*state*/) const override { return false; }
   std::string repr() const override;
   bool match(Event event, const State& state) const override;
   void apply(Event event, State& state, Logger& logger) override;

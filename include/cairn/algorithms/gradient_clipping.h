@@ -40,6 +40,7 @@ class GradientClipping final : public Algorithm {
   GradientClipping(std::initializer_list<T>) = delete;
 
   std::string name() const override { return "GradientClipping"; }
+  bool needs_losses(const State& /*state*/) const override { return false; }
   std::string repr() const override;
   bool match(Event event, const State& state) const override;
   void apply(Event event, State& state, Logger& logger) override;

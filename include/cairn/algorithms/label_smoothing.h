@@ -34,6 +34,7 @@ class LabelSmoothing final : public Algorithm {
   LabelSmoothing(std::initializer_list<T>) = delete;
 
   std::string name() const override { return "LabelSmoothing"; }
+  bool needs_losses(const State& /*state*/) const override { return false; }
   std::string repr() const override;
   bool match(Event event, const State& state) const override;
   void apply(Event event, State& state, Logger& logger) override;

@@ -33,6 +33,8 @@ class ConsoleLogger final : public LoggerDestination {
       : ConsoleLogger(ConsoleLoggerOptions()) {}
 
   std::string name() const override { return "ConsoleLogger"; }
+  // In the batches after which it prints.
+  bool needs_losses(const State& state) const override;
   void log_metrics(const Dict& metrics, std::int64_t step) override;
   void log_hyperparameters(const Dict& hyperparameters) override;
   void log_traces(const Dict& traces) override;

@@ -19,6 +19,8 @@ class InMemoryLogger final : public LoggerDestination {
   using Series = std::vector<std::pair<Timestamp, Value>>;
 
   std::string name() const override { return "InMemoryLogger"; }
+  // True: each value is kept with the training time at which it was logged.
+  bool needs_losses(const State& /*state*/) const override { return true; }
   void init(State& state, Logger& logger) override;
   void log_metrics(const Dict& metrics, std::int64_t step) override;
   void log_hyperparameters(const Dict& hyperparameters) override;

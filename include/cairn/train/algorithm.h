@@ -38,6 +38,9 @@ class Algorithm {
   virtual bool match(Event event, const State& state) const = 0;
   virtual void apply(Event event, State& state, Logger& logger) = 0;
 
+  // As Callback::needs_losses(), for batch_end and what follows.
+  virtual bool needs_losses(const State& /*state*/) const { return true; }
+
   // The passes that this algorithm needs. Called at the next event after State::algorithms has
   // changed. The passes of all algorithms run in the order of State::algorithms. Afterwards, at
   // events named after_*, the list of algorithms is reversed, so that the algorithm that was

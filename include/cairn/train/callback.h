@@ -77,6 +77,13 @@ class Callback {
   // algorithms that put other weights into the model for a save (EMA).
   virtual bool will_save(Event /*event*/, const State& /*state*/) { return false; }
 
+  // Whether this callback reads State::total_loss_dict at the end of the current batch. Asked in
+  // each batch. If a callback or an algorithm answers true, the Trainer waits until the device has
+  // computed the losses. Override it to return false: then training on a GPU does not wait, and
+  // total_loss_dict may be some batches old. It is up to date at eval_before_all, at epoch_end, at
+  // fit_end, and at a checkpoint event at which a callback will save.
+  virtual bool needs_losses(const State& /*state*/) const { return true; }
+
   // Called after the last event, also when training failed, for work that a destructor would do too
   // late, such as closing files that others read. post_close() follows for callbacks whose close()
   // did not throw. Errors in either are logged, not thrown.

@@ -57,7 +57,8 @@ struct RemotePlace {
 // of your own.
 class LoggerDestination : public Callback {
  public:
-  // Keys are "loss/train/total", "metrics/eval/MulticlassAccuracy"; values are scalars.
+  // Keys are "loss/train/total", "metrics/eval/MulticlassAccuracy"; values are scalars. `step` is
+  // the batch that they belong to. Losses that a GPU computes arrive some batches later.
   virtual void log_metrics(const Dict& /*metrics*/, std::int64_t /*step*/) {}
   // Values that do not change during a run: the seed, the number of devices, the enabled
   // algorithms.
@@ -66,6 +67,9 @@ class LoggerDestination : public Callback {
   // A line for people: "saved ckpt/ep1.pt", "skipped ckpt/ep2.pt: damaged". The default does not
   // take messages.
   virtual void log_message(const std::string& message);
+
+  // Losses arrive through log_metrics() with their own step, so nothing needs to wait for them.
+  bool needs_losses(const State& /*state*/) const override { return false; }
 
   // Whether upload_file() keeps files.
   virtual bool can_upload_files() const { return false; }
@@ -105,7 +109,8 @@ class Logger {
  public:
   explicit Logger(State& state) : state_(state) {}
 
-  void log_metrics(const Dict& metrics);  // step: the batch count of the state
+  // `step` is a count of batches; nullopt: that of the state.
+  void log_metrics(const Dict& metrics, std::optional<std::int64_t> step = std::nullopt);
   void log_hyperparameters(const Dict& hyperparameters);
   void log_traces(const Dict& traces);
   // Information and warnings. Warnings start with "warning: ". If no destination takes the message,

@@ -98,8 +98,10 @@ class State {
   // The outputs and the loss are the microbatch's.
   Batch batch;
   Outputs outputs;
-  at::Tensor loss;       // the scalar that backward() runs on
-  Dict total_loss_dict;  // "loss/train/total" -> float of the last batch
+  at::Tensor loss;  // the scalar that backward() runs on
+  // "loss/train/total" -> float of the last batch. On a GPU it may be of an earlier batch, unless a
+  // callback needs it (Callback::needs_losses()).
+  Dict total_loss_dict;
 
   // The loaders' state: with the timestamp it restores their position. Holds the seed of loaders
   // that were given no seed. For a train loader with uses_global_rng() it holds the generator's

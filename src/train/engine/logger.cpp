@@ -62,10 +62,9 @@ MessageSink set_message_sink(MessageSink sink) {
   return std::exchange(message_sink(), std::move(sink));
 }
 
-void Logger::log_metrics(const Dict& metrics) {
-  for (const auto& destination : destinations_) {
-    destination->log_metrics(metrics, state_.timestamp.batch);
-  }
+void Logger::log_metrics(const Dict& metrics, std::optional<std::int64_t> step) {
+  for (const auto& destination : destinations_)
+    destination->log_metrics(metrics, step.value_or(state_.timestamp.batch));
 }
 
 void Logger::log_hyperparameters(const Dict& hyperparameters) {

@@ -127,13 +127,17 @@ void EvalLoop::set_evaluators(const EvaluatorList& evaluators, const EvalDefault
   }
 }
 
-void EvalLoop::run_due(Event event) {
-  State& state = context_.state;
+std::vector<std::size_t> EvalLoop::find_due(Event event) {
   std::vector<std::size_t> due;
   for (std::size_t i = 0; i < is_due_.size(); ++i) {
-    if (is_due_[i](state, event)) due.push_back(i);
+    if (is_due_[i](context_.state, event)) due.push_back(i);
   }
+  return due;
+}
+
+void EvalLoop::run(const std::vector<std::size_t>& due) {
   if (due.empty()) return;
+  State& state = context_.state;
   context_.engine.run_event(Event::kEvalBeforeAll);
   for (const std::size_t i : due)
     run(state.evaluators[i], state.eval_metrics[i].second);

@@ -25,9 +25,11 @@ class EvalLoop {
   // evaluator_conflicts().
   void set_evaluators(const EvaluatorList& evaluators, const EvalDefaults& defaults);
 
-  // Runs the evaluators whose interval is due at `event`, between eval_before_all and
-  // eval_after_all.
-  void run_due(Event event);
+  // The numbers of the evaluators whose interval is due at `event`. Asks each interval, so call it
+  // once for each event.
+  std::vector<std::size_t> find_due(Event event);
+  // Runs them between eval_before_all and eval_after_all. Does nothing if there are none.
+  void run(const std::vector<std::size_t>& due);
 
   // Trainer::eval(): runs all of the Trainer's evaluators, or `others`, regardless of their
   // intervals.

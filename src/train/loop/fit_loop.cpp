@@ -8,6 +8,7 @@
 #include "dist/group.h"
 #include "train/data/data_position.h"
 #include "train/data/data_spec.h"
+#include "train/engine/saves_at.h"
 #include "train/loop/failure.h"
 #include "train/state/gather/checkpoint_metadata.h"
 #include "train/state/random/base_seed.h"
@@ -38,9 +39,53 @@ Counts sum_over_ranks(const Counts& own) {
   return {static_cast<std::int64_t>(sums[0]), static_cast<std::int64_t>(sums[1])};
 }
 
+void log_time(LoopContext& context) {
+  const Timestamp& now = context.state.timestamp;
+  Dict metrics{{"time/epoch", now.epoch},
+               {"time/batch", now.batch},
+               {"time/sample", now.sample},
+               {"time/batch_in_epoch", now.batch_in_epoch},
+               {"time/sample_in_epoch", now.sample_in_epoch}};
+  if (now.token > 0) {
+    metrics.set("time/token", now.token);
+    metrics.set("time/token_in_epoch", now.token_in_epoch);
+  }
+  context.logger.log_metrics(metrics);
+}
+
+void log_microbatch_size(LoopContext& context) {
+  const auto size = microbatch_size(context.state);
+  if (size) context.logger.log_metrics(Dict{{"trainer/device_train_microbatch_size", *size}});
+}
+
+// Whether some code reads state.total_loss_dict at the end of this batch.
+bool needs_losses(const State& state) {
+  const auto needs = [&state](const auto& each) { return each->needs_losses(state); };
+  return std::ranges::any_of(state.callbacks, needs) ||
+         std::ranges::any_of(state.algorithms, needs);
+}
+
 }  // namespace
 
 bool FitLoop::run() {
+  try {
+    return run_to_end();
+  } catch (...) {
+    publish_after_failure();
+    throw;
+  }
+}
+
+// The losses before a failure help to find its cause.
+void FitLoop::publish_after_failure() noexcept {
+  if (context_.group != nullptr) return;  // The other ranks do not publish with this one.
+  try {
+    publish_losses(/*wait=*/true);
+  } catch (...) {  // The failure itself is reported.
+  }
+}
+
+bool FitLoop::run_to_end() {
   start();
   go_to_position();
   State& state = context_.state;
@@ -56,6 +101,8 @@ bool FitLoop::run() {
   while (!interrupted_ && !ends_now())
     run_epoch();
   drop_gradients(*state.optimizer);
+  if (!is_observed()) trainer_.send_losses();
+  publish_losses(/*wait=*/true);
   if (interrupted_) return false;
   if (options_.serve_at_end) options_.serve_at_end();
   finish();
@@ -177,6 +224,7 @@ bool FitLoop::train_batches() {
 std::optional<Batch> FitLoop::fetch() {
   State& state = context_.state;
   if (epoch_length() && next_batch_ >= *epoch_length()) return std::nullopt;
+  const PhaseTimer timer(context_.times, Phase::kData);
   std::optional<Batch> batch = around_batch(context_, "the data loader", [&] {
     if (context_.train_loader_left) {
       dealt_length_ = seek_in_epoch(state, context_.logger, next_batch_, std::nullopt);
@@ -200,10 +248,13 @@ void FitLoop::train_batch(Batch batch) {
   const Counts all = sum_over_ranks({.samples = samples, .tokens = tokens});
   context_.engine.run_event(Event::kAfterDataloader);
   context_.engine.run_event(Event::kBatchStart);
-  if (context_.logging()) log_time();
+  if (context_.logging()) log_time(context_);
   trainer_.train();
-  if (is_observed()) trainer_.publish_losses();
-  if (context_.logging()) log_losses();
+  if (is_observed()) {
+    trainer_.send_losses();
+    if (context_.logging()) log_microbatch_size(context_);
+    publish_losses(/*wait=*/context_.group != nullptr || needs_losses(state));
+  }
   agree_on_end();  // Schedulers read max_duration.
   const bool steps = options_.step_schedulers_every_batch;
   if (steps && !state.schedulers_step_after_time) step_schedulers();
@@ -230,34 +281,21 @@ void FitLoop::refuse_to_count_no_tokens() const {
                    "never end: set DataSpec::get_num_tokens_in_batch, or give it in another unit");
 }
 
-// Whether anything may read the losses and metrics of this batch before the next batch. Reading
-// losses and metrics waits for the device. The result is the same on every rank, as the ranks read
-// together.
+// Whether anything may read the losses and metrics of this batch. The result is the same on every
+// rank, as the ranks read together.
 bool FitLoop::is_observed() const {
   if (context_.group != nullptr) return true;
   return !context_.state.callbacks.empty() || !context_.state.algorithms.empty();
 }
 
-void FitLoop::log_time() {
-  const Timestamp& now = context_.state.timestamp;
-  Dict metrics{{"time/epoch", now.epoch},
-               {"time/batch", now.batch},
-               {"time/sample", now.sample},
-               {"time/batch_in_epoch", now.batch_in_epoch},
-               {"time/sample_in_epoch", now.sample_in_epoch}};
-  if (now.token > 0) {
-    metrics.set("time/token", now.token);
-    metrics.set("time/token_in_epoch", now.token_in_epoch);
+// Losses are logged with their own batch as the step, also if they arrive later.
+void FitLoop::publish_losses(bool wait) {
+  State& state = context_.state;
+  for (const auto& [batch, losses] : trainer_.take_losses(wait)) {
+    for (const auto& [name, value] : losses)
+      state.total_loss_dict.set("loss/train/" + name, value);
+    if (context_.logging()) context_.logger.log_metrics(state.total_loss_dict, batch);
   }
-  context_.logger.log_metrics(metrics);
-}
-
-void FitLoop::log_losses() {
-  const State& state = context_.state;
-  if (const auto size = microbatch_size(state)) {
-    context_.logger.log_metrics(Dict{{"trainer/device_train_microbatch_size", *size}});
-  }
-  context_.logger.log_metrics(state.total_loss_dict);
 }
 
 void FitLoop::step_schedulers() {
@@ -288,12 +326,21 @@ void FitLoop::move_to(const Timestamp& next) {
 void FitLoop::evaluate(Event event) {
   if (context_.state.evaluators.empty()) return;
   const Clock::time_point before = Clock::now();
-  evaluators_.run_due(event);
+  const std::vector<std::size_t> due = evaluators_.find_due(event);
+  if (!due.empty()) {
+    publish_losses(/*wait=*/true);
+    const PhaseTimer timer(context_.times, Phase::kEvaluation);
+    evaluators_.run(due);
+  }
   agree_on_end();
   last_batch_end_ += Clock::now() - before;
 }
 
 void FitLoop::checkpoint(Event event) {
+  if (trainer_.has_losses_under_way() && saves_at(event, context_.state)) {
+    publish_losses(/*wait=*/true);  // A run that resumes from here does not log them again.
+  }
+  const PhaseTimer timer(context_.times, Phase::kSaving);
   try {
     context_.engine.run_event(event);
   } catch (const dist::DistError&) {
@@ -307,6 +354,7 @@ void FitLoop::checkpoint(Event event) {
 void FitLoop::end_epoch() {
   State& state = context_.state;
   refuse_to_count_no_tokens();
+  publish_losses(/*wait=*/true);
   dealt_length_.reset();
   loader_started_ = false;
   compute_metrics(context_, state.dataloader_label, state.train_metrics);
@@ -335,10 +383,10 @@ void FitLoop::end_iteration() {
 }
 
 void FitLoop::finish() {
-  trainer_.publish_losses();
-  if (context_.logging()) log_time();
+  if (context_.logging()) log_time(context_);
   context_.engine.run_event(Event::kFitEnd);
-  evaluators_.run_due(Event::kFitEnd);
+  const PhaseTimer timer(context_.times, Phase::kEvaluation);
+  evaluators_.run(evaluators_.find_due(Event::kFitEnd));
 }
 
 }  // namespace cairn

@@ -69,6 +69,8 @@ class FitLoop {
  private:
   using Clock = std::chrono::steady_clock;
 
+  bool run_to_end();
+  void publish_after_failure() noexcept;
   void start();
   void go_to_position();
   void run_epoch();
@@ -76,8 +78,7 @@ class FitLoop {
   std::optional<Batch> fetch();
   void start_loader();
   void train_batch(Batch batch);
-  void log_time();
-  void log_losses();
+  void publish_losses(bool wait);
   void step_schedulers();
   void advance(std::int64_t samples, std::int64_t tokens);
   void move_to(const Timestamp& next);

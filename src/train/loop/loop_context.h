@@ -8,6 +8,7 @@
 
 #include "train/engine/engine.h"
 #include "train/engine/layer_watch.h"
+#include "train/loop/report/phase_times.h"
 #include "train/loop/precision.h"
 
 namespace cairn {
@@ -31,6 +32,7 @@ struct LoopContext {
   std::size_t microbatches = 1;
   std::optional<std::int64_t> predict_batch = std::nullopt;
   KnownBatches known_batches = {};
+  PhaseTimes times = PhaseTimes();  // of the current fit()
   // An evaluation or a prediction used the train loader's own object. The loader must seek back
   // before it gives training its next batch.
   bool train_loader_left = false;
@@ -41,7 +43,8 @@ struct LoopContext {
 
 inline Batch to_device(Batch batch, const at::Device& device) {
   if (device.is_cpu()) return batch;
-  return batch.map([&](const at::Tensor& tensor) { return tensor.to(device); });
+  return batch.map(
+      [&](const at::Tensor& tensor) { return tensor.to(device, /*non_blocking=*/true); });
 }
 
 // Begins epoch `epoch` of a loader, for evaluation or prediction.

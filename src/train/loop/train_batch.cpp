@@ -139,6 +139,7 @@ void BatchTrainer::evaluate() {
 
 void BatchTrainer::step() {
   State& state = context_.state;
+  const PhaseTimer timer(context_.times, Phase::kStep);
   in_batch(context_, "the optimizer's step()", [&] {
     if (context_.precision == Precision::kAmpFp16) {
       state.scaler->step(*state.optimizer);
@@ -192,6 +193,7 @@ void BatchTrainer::run_microbatch(double weight) {
 Losses BatchTrainer::forward() {
   State& state = context_.state;
   Engine& engine = context_.engine;
+  const PhaseTimer timer(context_.times, Phase::kForward);
   engine.run_event(Event::kBeforeForward);
   {
     const AutocastGuard autocast(context_.precision);
@@ -215,6 +217,7 @@ Losses BatchTrainer::forward() {
 
 void BatchTrainer::backward(double weight) {
   State& state = context_.state;
+  const PhaseTimer timer(context_.times, Phase::kBackward);
   at::Tensor loss = state.loss;
   if (context_.precision == Precision::kAmpFp16) loss = state.scaler->scale(loss);
   if (weight != 1.0) loss = loss * weight;
@@ -254,19 +257,20 @@ void BatchTrainer::add_loss(const std::string& name, const at::Tensor& loss, dou
   totals_.emplace_back(name, std::move(share));
 }
 
-void BatchTrainer::publish_losses() {
-  if (totals_.empty()) return;
-  std::vector<std::pair<std::string, double>> losses;
-  for (const auto& [name, total] : totals_)
-    losses.emplace_back(name, total.item<double>());
-  if (is_of_several()) losses = average_over_ranks(losses);
-  for (const auto& [name, value] : losses)
-    context_.state.total_loss_dict.set("loss/train/" + name, value);
+void BatchTrainer::send_losses() { pending_.add(context_.state.timestamp.batch, totals_); }
+
+std::vector<BatchLosses> BatchTrainer::take_losses(bool wait) {
+  std::vector<BatchLosses> taken = wait ? pending_.take_all() : pending_.take_arrived();
+  if (is_of_several()) {
+    for (BatchLosses& batch : taken)
+      batch.losses = average_over_ranks(batch.losses);
+  }
+  return taken;
 }
 
 // A rank may lack a loss that other ranks have, just as a microbatch may lack one. The missing loss
 // counts as 0.
-BatchTrainer::NamedLosses BatchTrainer::average_over_ranks(const NamedLosses& own) const {
+NamedLosses BatchTrainer::average_over_ranks(const NamedLosses& own) const {
   const auto ranks = static_cast<double>(dist::world_size());
   std::string names;
   std::vector<double> values;

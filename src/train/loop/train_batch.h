@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "train/loop/loop_context.h"
+#include "train/loop/report/pending_losses.h"
 
 namespace cairn::dist {
 class GradientSync;
@@ -40,8 +41,11 @@ class BatchTrainer {
 
   void train();
 
-  // Fills state.total_loss_dict from the last batch of all ranks. Waits for the device.
-  void publish_losses();
+  // Sends the losses of the last batch on their way to the host. Does not wait for the device.
+  void send_losses();
+  bool has_losses_under_way() const { return !pending_.empty(); }
+  // The losses that have arrived, averaged over the ranks. If `wait`, waits for the others, too.
+  std::vector<BatchLosses> take_losses(bool wait);
 
  private:
   void evaluate();  // Everything except the optimizer step.
@@ -58,15 +62,15 @@ class BatchTrainer {
   double weight_of(const Batch& part) const;
   std::size_t syncs_beyond_own(std::optional<std::int64_t> size) const;
   double average_over_ranks(double value) const;
-  using NamedLosses = std::vector<std::pair<std::string, double>>;
   NamedLosses average_over_ranks(const NamedLosses& own) const;
 
   LoopContext& context_;
   bool is_of_several() const { return context_.group != nullptr; }
 
   std::unique_ptr<dist::GradientSync> sync_;  // Null in one process, and for a sharded model.
-  double rank_share_ = 1.0;  // Weight of this rank's batch relative to the average.
-  std::vector<std::pair<std::string, at::Tensor>> totals_;  // Losses of the batch, on the device.
+  double rank_share_ = 1.0;             // Weight of this rank's batch relative to the average.
+  PendingLosses::NamedTensors totals_;  // Losses of the batch, on the device.
+  PendingLosses pending_;
 };
 
 // Drops the gradients of every parameter.

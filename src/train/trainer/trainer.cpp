@@ -335,7 +335,10 @@ FitResult Trainer::Impl::run_loop(const FitOptions& fit_options) {
        .serve_at_end = [&] { serve(std::exchange(outside.unserved, {})); },
        .excuses_failed_save = [&](const Error& error) { return excuses(error); }});
   const std::int64_t first_batch = state.timestamp.batch;
-  if (!loop.run()) return interrupted;
+  context.times = PhaseTimes(first_batch);
+  const bool is_finished = loop.run();
+  if (state.timestamp.batch != first_batch) log_times();
+  if (!is_finished) return interrupted;
   for_each_saver([&](auto& saver) { CheckpointSaver::TrainerCalls::after_uploads(saver, logger); });
   // A request during the last batch stops nothing here: the next fit() serves it. The loaded
   // checkpoint may be from before the end of its epoch. In that case the loop only ended that
@@ -396,7 +399,13 @@ bool Trainer::Impl::serve(const Requests& asked) {
   logger.log_message(asked.reason + (asked.stop ? ": stopping" : ": going on") + " at batch " +
                      std::to_string(state.timestamp.batch) +
                      (saves ? ", saved" : "; nothing is saved without a save_folder"));
+  if (!asked.stop) log_times();
   return asked.stop;
+}
+
+// Where the time of this fit() has gone, on rank 0.
+void Trainer::Impl::log_times() {
+  if (dist::rank() == 0) logger.log_message(context.times.describe(state.timestamp.batch));
 }
 
 bool Trainer::Impl::excuses(const Error& failed_save) {

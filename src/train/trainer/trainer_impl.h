@@ -101,6 +101,7 @@ struct Trainer::Impl {
   // Saves if requested. Returns true if training must stop.
   bool serve(const Requests& asked);
   void save_at_last();
+  void log_times();
   // Whether a failed save need not end training, because a stop was requested: the last save is
   // still to come, and its error counts.
   bool excuses(const Error& failed_save);

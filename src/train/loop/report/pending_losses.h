@@ -1,0 +1,55 @@
+// PendingLosses: the losses of training batches, on their way from the device to the host.
+//
+//  1. add() enqueues the copy of a batch's losses behind the work of that batch, and does not wait.
+//  2. take_arrived() gives the batches whose copies have arrived, oldest first. At most kMaxPending
+//     batches are on their way. If the host is further ahead of the device than that, it waits for
+//     the oldest.
+//  3. take_all() waits for the rest.
+//
+// Losses in the host's memory have arrived at once.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Event.h>
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace cairn {
+
+using NamedLosses = std::vector<std::pair<std::string, double>>;
+
+struct BatchLosses {
+  std::int64_t batch;  // the batches that were trained before it
+  NamedLosses losses;
+};
+
+class PendingLosses {
+ public:
+  using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+  // `losses` are scalars.
+  void add(std::int64_t batch, const NamedTensors& losses);
+  std::vector<BatchLosses> take_arrived();
+  std::vector<BatchLosses> take_all();
+  bool empty() const { return batches_.empty(); }
+
+ private:
+  static constexpr std::size_t kMaxPending = 16;
+
+  struct Pending {
+    std::int64_t batch;
+    NamedTensors losses;               // views of the copy, or the losses themselves
+    at::Tensor source = {};            // what is copied; must live as long as the copy goes on
+    std::optional<c10::Event> copied;  // none: the losses can be read at once
+  };
+  BatchLosses take_first();
+
+  std::deque<Pending> batches_;
+};
+
+}  // namespace cairn

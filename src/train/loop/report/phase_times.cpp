@@ -1,0 +1,32 @@
+#include "train/loop/report/phase_times.h"
+
+#include <fmt/format.h>
+
+namespace cairn {
+namespace {
+
+constexpr std::array<const char*, kPhases> kPhaseNames = {"data", "forward",    "backward",
+                                                          "step", "evaluation", "saving"};
+
+double seconds(PhaseTimes::Clock::duration time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+}  // namespace
+
+std::string PhaseTimes::describe(std::int64_t batch, Clock::time_point now) const {
+  const Clock::duration whole = now - begin_;
+  const auto percent = [whole](Clock::duration time) {
+    return whole.count() > 0 ? 100 * seconds(time) / seconds(whole) : 0.0;
+  };
+  std::string text =
+      fmt::format("time: {:.1f} s for {} batches: ", seconds(whole), batch - first_batch_);
+  Clock::duration other = whole;
+  for (std::size_t i = 0; i < kPhases; ++i) {
+    text += fmt::format("{} {:.0f} %, ", kPhaseNames[i], percent(spent_[i]));
+    other -= spent_[i];
+  }
+  return text + fmt::format("other {:.0f} %", percent(other));
+}
+
+}  // namespace cairn
