@@ -49,10 +49,13 @@ void FileLogger::init(State& state, Logger& /*logger*/) {
   impl_->file.emplace(path, impl_->options.overwrite);
 }
 
+// Called in every batch. Without an object for each line it takes half the time.
 void FileLogger::log_metrics(const Dict& metrics, std::int64_t step) {
+  const std::string begin = "{\"batch\":" + std::to_string(step) + ",\"metric\":";
   std::string text;
   for (const auto& [key, value] : metrics) {
-    text += line({{"batch", step}, {"metric", json_of(key)}, {"value", json_of(value)}});
+    text += begin + json_text(json_of(key), -1);
+    text += ",\"value\":" + json_text(json_of(value), -1) + "}\n";
   }
   impl_->append(text);
 }

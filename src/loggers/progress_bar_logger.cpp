@@ -39,8 +39,8 @@ std::int64_t position(const State& state) {
                               : state.timestamp.get(state.max_duration->unit()).value();
 }
 
-void set_metric(std::vector<std::pair<std::string, std::string>>& metrics, const std::string& name,
-                std::string value) {
+void set_metric(std::vector<std::pair<std::string, Value>>& metrics, const std::string& name,
+                Value value) {
   const auto found = std::find_if(metrics.begin(), metrics.end(),
                                   [&name](const auto& entry) { return entry.first == name; });
   if (found == metrics.end()) {
@@ -65,9 +65,9 @@ void ProgressBarLogger::log_metrics(const Dict& metrics, std::int64_t /*step*/) 
     const std::string& name = key.as_str();
     if (!contains(name, "loss") && !contains(name, "metric")) continue;
     if (train_ && contains(name, "loss/train")) {
-      set_metric(train_->metrics, name, format_log_value(value));
+      set_metric(train_->metrics, name, value);
     } else if (eval_ && contains(name, "eval")) {
-      set_metric(eval_->metrics, name, format_log_value(value));
+      set_metric(eval_->metrics, name, value);
     }
   }
 }
@@ -179,13 +179,16 @@ void ProgressBarLogger::finish(std::optional<Bar>& bar) {
 }
 
 void ProgressBarLogger::draw(const Bar& bar, bool is_last) {
+  std::vector<std::pair<std::string, std::string>> metrics;
+  for (const auto& [name, value] : bar.metrics)
+    metrics.emplace_back(name, format_log_value(value));
   const Progress progress = {.description = bar.description,
                              .unit = bar.unit,
                              .n = bar.n,
                              .total = bar.total,
                              .initial = bar.initial,
                              .seconds = options_.now() - bar.begin,
-                             .metrics = bar.metrics};
+                             .metrics = std::move(metrics)};
   const bool is_terminal = *options_.is_terminal;
   draw_progress(*options_.stream, progress, {.is_terminal = is_terminal, .stays = is_last});
   is_line_dirty_ = is_terminal && !is_last;

@@ -19,8 +19,8 @@
 
 #include "checkpoint/folder/conflict.h"
 #include "checkpoint/folder/format_folders.h"
-#include "checkpoint/folder/leftovers.h"
 #include "checkpoint/folder/inspect_file.h"
+#include "checkpoint/folder/leftovers.h"
 #include "checkpoint/names/format_string.h"
 #include "core/notes.h"
 #include "core/text/printable.h"

@@ -68,7 +68,7 @@ class ProgressBarLogger final : public LoggerDestination {
     std::optional<std::int64_t> total;
     std::int64_t initial = 0;
     double begin = 0;
-    std::vector<std::pair<std::string, std::string>> metrics;
+    std::vector<std::pair<std::string, Value>> metrics;
   };
 
   void begin_train_bar(const State& state);

@@ -72,8 +72,8 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   // For every Evaluator that does not set subset_num_batches. nullopt, or Composer's -1: all
   // batches.
   std::optional<std::int64_t> eval_subset_num_batches = std::nullopt;
-  // Code that runs at events. With any callback or logger the losses are read after each batch,
-  // which waits for a GPU.
+  // Code that runs at events. Callbacks of your own make training wait for a GPU in each batch,
+  // unless they say that they need no losses (Callback::needs_losses()).
   HandleList<Callback> callbacks = {};
   HandleList<LoggerDestination> loggers = {};
   // The value of {run_name} in file names, by which autoresume finds the run's checkpoints.
