@@ -1,6 +1,6 @@
 // PendingLosses: the losses of training batches, on their way from the device to the host.
 //
-//  1. add() enqueues the copy of a batch's losses behind the work of that batch, and does not wait.
+//  1. add() enqueues the copy of a batch's losses after the work of that batch, and does not wait.
 //  2. take_arrived() gives the batches whose copies have arrived, oldest first. At most kMaxPending
 //     batches are on their way. If the host is further ahead of the device than that, it waits for
 //     the oldest.
@@ -44,7 +44,7 @@ class PendingLosses {
   struct Pending {
     std::int64_t batch;
     NamedTensors losses;               // views of the copy, or the losses themselves
-    at::Tensor source = {};            // what is copied; must live as long as the copy goes on
+    at::Tensor source = {};            // of the copy; must live as long as the copy goes on
     std::optional<c10::Event> copied;  // none: the losses can be read at once
   };
   BatchLosses take_first();
