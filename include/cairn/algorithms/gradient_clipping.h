@@ -42,6 +42,7 @@ class GradientClipping final : public Algorithm {
   std::string name() const override { return "GradientClipping"; }
   std::string repr() const override;
   bool match(Event event, const State& state) const override;
+  bool may_change_batch() const override { return false; }
   void apply(Event event, State& state, Logger& logger) override;
 
  private:

@@ -36,6 +36,7 @@ class LabelSmoothing final : public Algorithm {
   std::string name() const override { return "LabelSmoothing"; }
   std::string repr() const override;
   bool match(Event event, const State& state) const override;
+  bool may_change_batch() const override { return false; }
   void apply(Event event, State& state, Logger& logger) override;
 
  private:

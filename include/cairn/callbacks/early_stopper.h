@@ -76,6 +76,7 @@ class EarlyStopper final : public Callback {
   EarlyStopper(std::initializer_list<T>) = delete;
 
   std::string name() const override { return "EarlyStopper"; }
+  bool may_change_batch() const override { return false; }
   void fit_start(State& state, Logger& logger) override;
   void eval_end(State& state, Logger& logger) override;
   void epoch_end(State& state, Logger& logger) override;

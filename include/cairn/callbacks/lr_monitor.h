@@ -10,6 +10,7 @@ namespace cairn {
 class LRMonitor final : public Callback {
  public:
   std::string name() const override { return "LRMonitor"; }
+  bool may_change_batch() const override { return false; }
   void batch_end(State& state, Logger& logger) override;
 };
 

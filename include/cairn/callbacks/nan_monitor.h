@@ -11,6 +11,7 @@ namespace cairn {
 class NaNMonitor final : public Callback {
  public:
   std::string name() const override { return "NaNMonitor"; }
+  bool may_change_batch() const override { return false; }
   void after_loss(State& state, Logger& logger) override;
 };
 

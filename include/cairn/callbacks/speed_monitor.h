@@ -41,6 +41,7 @@ class SpeedMonitor final : public Callback {
   SpeedMonitor(std::initializer_list<T>) = delete;
 
   std::string name() const override { return "SpeedMonitor"; }
+  bool may_change_batch() const override { return false; }
   void batch_end(State& state, Logger& logger) override;
   void eval_end(State& state, Logger& logger) override;
   Value state_dict() const override;  // {"total_eval_wct": seconds}

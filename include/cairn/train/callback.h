@@ -77,6 +77,12 @@ class Callback {
   // algorithms that put other weights into the model for a save (EMA).
   virtual bool will_save(Event /*event*/, const State& /*state*/) { return false; }
 
+  // Whether a method of this callback for after_dataloader, batch_start or before_train_batch may
+  // change how many samples or tokens state.batch has, or which parameters require gradients. If
+  // any rank has such a callback, the ranks of a job send one more message in each batch. Return
+  // false if yours does not.
+  virtual bool may_change_batch() const { return true; }
+
   // Called after the last event, also when training failed, for work that a destructor would do too
   // late, such as closing files that others read. post_close() follows for callbacks whose close()
   // did not throw. Errors in either are logged, not thrown.

@@ -67,6 +67,9 @@ class LoggerDestination : public Callback {
   // take messages.
   virtual void log_message(const std::string& message);
 
+  // A destination only takes what is logged.
+  bool may_change_batch() const override { return false; }
+
   // Whether upload_file() keeps files.
   virtual bool can_upload_files() const { return false; }
   // Called before anything is loaded. Looks at the objects that may be overwritten later, and at

@@ -127,17 +127,18 @@ void EvalLoop::set_evaluators(const EvaluatorList& evaluators, const EvalDefault
   }
 }
 
-void EvalLoop::run_due(Event event) {
+bool EvalLoop::run_due(Event event) {
   State& state = context_.state;
   std::vector<std::size_t> due;
   for (std::size_t i = 0; i < is_due_.size(); ++i) {
     if (is_due_[i](state, event)) due.push_back(i);
   }
-  if (due.empty()) return;
+  if (due.empty()) return false;
   context_.engine.run_event(Event::kEvalBeforeAll);
   for (const std::size_t i : due)
     run(state.evaluators[i], state.eval_metrics[i].second);
   context_.engine.run_event(Event::kEvalAfterAll);
+  return true;
 }
 
 void EvalLoop::run_standalone(const std::optional<EvaluatorList>& others,

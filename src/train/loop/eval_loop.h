@@ -26,8 +26,8 @@ class EvalLoop {
   void set_evaluators(const EvaluatorList& evaluators, const EvalDefaults& defaults);
 
   // Runs the evaluators whose interval is due at `event`, between eval_before_all and
-  // eval_after_all.
-  void run_due(Event event);
+  // eval_after_all. Returns whether there were any.
+  bool run_due(Event event);
 
   // Trainer::eval(): runs all of the Trainer's evaluators, or `others`, regardless of their
   // intervals.

@@ -1,5 +1,7 @@
 #include "train/loop/train_batch.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -35,6 +37,11 @@ at::Tensor scalar_of(const Losses& losses) {
   return sum;
 }
 
+// Counts the operations that have changed the tensor. A tensor of inference mode counts none.
+std::int64_t version_of(const at::Tensor& tensor) {
+  return tensor.is_inference() ? 0 : static_cast<std::int64_t>(tensor._version());
+}
+
 }  // namespace
 
 void drop_gradients(torch::optim::Optimizer& optimizer) {
@@ -44,7 +51,8 @@ void drop_gradients(torch::optim::Optimizer& optimizer) {
   }
 }
 
-BatchTrainer::BatchTrainer(LoopContext& context) : context_(context) {}
+BatchTrainer::BatchTrainer(LoopContext& context, RankBatch& rank_batch)
+    : context_(context), rank_batch_(rank_batch) {}
 BatchTrainer::~BatchTrainer() = default;
 
 void BatchTrainer::train() {
@@ -63,30 +71,56 @@ void BatchTrainer::train() {
   });
 }
 
+std::vector<at::Tensor> BatchTrainer::trained_parameters() const {
+  std::vector<at::Tensor> trained;
+  for (const at::Tensor& parameter :
+       unique_tensors(cairn::parameters(context_.state.model->module()))) {
+    if (parameter.requires_grad()) trained.push_back(parameter);
+  }
+  return trained;
+}
+
+RankBatch::Join BatchTrainer::own_join() const {
+  const bool is_sharded = context_.state.sharding != nullptr;
+  return {.weight = weight_of(context_.state.batch),
+          .has_other_parameters =
+              !is_sharded && (!sync_ || !sync_->has_parameters(trained_parameters())),
+          .has_other_buffers = has_other_buffers()};
+}
+
 // Before each batch, makes the ranks agree on parameters, weight and buffers. Call it after
 // everything that may freeze a layer for this batch.
 void BatchTrainer::join_ranks() {
-  State& state = context_.state;
-  torch::nn::Module& module = state.model->module();
-  std::vector<at::Tensor> parameters;
-  for (const at::Tensor& parameter : unique_tensors(cairn::parameters(module))) {
-    if (parameter.requires_grad()) parameters.push_back(parameter);
-  }
-  const bool is_other = !state.sharding && (!sync_ || !sync_->has_parameters(parameters));
-  const double own = weight_of(state.batch);
-  const auto [all, others] = [&] {
-    const auto sums = dist::sum({own, is_other ? 1.0 : 0.0}, "weighing a batch");
-    return std::pair(sums[0], sums[1]);
-  }();
+  const RankBatch::Join all = rank_batch_.join([this] { return own_join(); });
   // The parameters were frozen, unfrozen or replaced, perhaps on one rank only. If the ranks differ
   // then, the constructor throws on all ranks.
-  if (others > 0) {
+  if (all.has_other_parameters) {
     sync_.reset();  // First, since the hooks of the old object are on the same parameters.
-    sync_ = std::make_unique<dist::GradientSync>(*context_.group, parameters);
+    sync_ = std::make_unique<dist::GradientSync>(*context_.group, trained_parameters());
   }
-  dist::broadcast_tensors(module.buffers(), "sending the model's buffers");
+  if (all.has_other_buffers) send_buffers();
   // If the batches of all ranks weigh nothing, each batch counts as in a job of one process.
-  rank_share_ = all == 0 ? 1.0 : own * static_cast<double>(dist::world_size()) / all;
+  rank_share_ = all.weight == 0 ? 1.0
+                                : weight_of(context_.state.batch) *
+                                      static_cast<double>(dist::world_size()) / all.weight;
+}
+
+void BatchTrainer::send_buffers() {
+  const std::vector<at::Tensor> buffers = context_.state.model->module().buffers();
+  dist::broadcast_tensors(buffers, "sending the model's buffers");
+  sent_buffers_.emplace();
+  for (const at::Tensor& buffer : buffers)
+    sent_buffers_->push_back({buffer, version_of(buffer)});
+}
+
+// Whether this rank's buffers may be others than those that rank 0 last sent.
+bool BatchTrainer::has_other_buffers() const {
+  if (!sent_buffers_) return true;
+  const auto is_as_sent = [](const at::Tensor& buffer, const SentBuffer& sent) {
+    return buffer.is_same(sent.tensor) && !buffer.is_inference() &&
+           version_of(buffer) == sent.version;
+  };
+  return !std::ranges::equal(context_.state.model->module().buffers(), *sent_buffers_, is_as_sent);
 }
 
 void BatchTrainer::sync_gradients(bool is_before_backward) {
@@ -264,26 +298,39 @@ void BatchTrainer::publish_losses() {
     context_.state.total_loss_dict.set("loss/train/" + name, value);
 }
 
+// One message, if all ranks have the losses that they had in the last batch. Its first number says
+// whether this rank has others, and its length is the same on all ranks.
+BatchTrainer::NamedLosses BatchTrainer::average_over_ranks(const NamedLosses& own) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : own)
+    names.push_back(name);
+  for (;;) {
+    std::vector<double> message = {names == known_losses_ ? 0.0 : 1.0};
+    for (const auto& [name, value] : own)
+      message.push_back(value);
+    message.resize(1 + known_losses_.size());
+    const std::vector<double> sums = dist::sum(std::move(message), "averaging the losses");
+    if (sums[0] == 0) {
+      NamedLosses averages = own;
+      for (std::size_t i = 0; i < averages.size(); ++i)
+        averages[i].second = sums[i + 1] / static_cast<double>(dist::world_size());
+      return averages;
+    }
+    const auto hash =
+        static_cast<std::int64_t>(xxh3_64(as_bytes(fmt::format("{}", fmt::join(names, "\n")))));
+    at::Tensor range = at::tensor({hash, ~hash}, at::kLong);
+    dist::all_reduce(range, dist::ReduceOp::kMax);
+    const bool is_same = range[0].item<std::int64_t>() == ~range[1].item<std::int64_t>();
+    if (!is_same) return average_by_name(own);
+    known_losses_ = names;
+  }
+}
+
 // A rank may lack a loss that other ranks have, just as a microbatch may lack one. The missing loss
 // counts as 0.
-BatchTrainer::NamedLosses BatchTrainer::average_over_ranks(const NamedLosses& own) const {
+BatchTrainer::NamedLosses BatchTrainer::average_by_name(const NamedLosses& own) const {
   const auto ranks = static_cast<double>(dist::world_size());
-  std::string names;
-  std::vector<double> values;
-  for (const auto& [name, value] : own) {
-    names += name + '\n';
-    values.push_back(value);
-  }
   NamedLosses averages;
-  const auto hash = static_cast<std::int64_t>(xxh3_64(as_bytes(names)));
-  at::Tensor range = at::tensor({hash, ~hash}, at::kLong);
-  dist::all_reduce(range, dist::ReduceOp::kMax);
-  if (range[0].item<std::int64_t>() == ~range[1].item<std::int64_t>()) {
-    values = dist::sum(std::move(values), "averaging the losses");
-    for (std::size_t i = 0; i < values.size(); ++i)
-      averages.emplace_back(own[i].first, values[i] / ranks);
-    return averages;
-  }
   Dict mine;
   for (const auto& [name, value] : own)
     mine.set(name, value);
