@@ -10,6 +10,12 @@
 //   behind   all average after backward() has ended (ddp_sync_strategy "forced_sync")
 //   beside   all average buckets while backward() computes the next ones ("single_auto_sync")
 // Averaging adds the time (behind - apart); backward() hides (behind - beside) of it.
+//
+//   cairn-run -n 2 ranks_bench trainer [blocks] [batches per block]
+//
+// measures what a Trainer's batch costs besides computation: one layer with 1 MiB of gradients. Run
+// it with -n 1, too. The time beyond one process's, less that of one sum of 1 MiB, is that of the
+// small messages between the ranks.
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -17,10 +23,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "cairn/dist/dist.h"
 #include "cairn/error.h"
+#include "cairn/optim/optimizers.h"
+#include "cairn/train/trainer.h"
 
 #include "dist/sharding/gradient_sync.h"
 
@@ -121,12 +130,56 @@ void measure(int blocks, int steps, const Sizes& sizes) {
               median(efficiency));
 }
 
+void print_times(const char* what, std::vector<double> times) {
+  if (cairn::dist::rank() != 0) return;
+  std::printf("%-12s %8.3f ms (median), %8.3f ms (least)\n", what, median(times),
+              *std::ranges::min_element(times));
+}
+
+void measure_trainer(int blocks, int batches) {
+  constexpr std::int64_t kRows = 512;
+  const auto data =
+      cairn::tensor_dataset({torch::rand({4096, kRows}), torch::zeros({4096}, torch::kLong)});
+  cairn::Trainer trainer(cairn::TrainerOptions{
+      .model =
+          cairn::classifier(torch::nn::Linear(torch::nn::LinearOptions(kRows, kRows).bias(false)),
+                            {.num_classes = kRows,
+                             .train_metrics = cairn::HandleList<cairn::Metric>(),
+                             .val_metrics = cairn::HandleList<cairn::Metric>()}),
+      .train_dataloader = cairn::DataLoader(
+          data, {.batch_size = 4, .sampler = cairn::DistributedSamplerOptions{.shuffle = false}}),
+      .optimizers = cairn::SGD({.lr = 1e-3}),
+      .progress_bar = false});
+  std::vector<double> of_batches;
+  std::vector<double> of_sums;
+  at::Tensor gradients = torch::zeros({kRows, kRows});
+  for (int block = -1; block < blocks; ++block) {  // the first block warms up
+    auto begin = Clock::now();
+    const auto per_batch = [&] {
+      return std::chrono::duration<double, std::milli>(Clock::now() - begin).count() / batches;
+    };
+    trainer.fit({.duration = cairn::Time::batches(batches)});
+    if (block >= 0) of_batches.push_back(per_batch());
+    begin = Clock::now();
+    for (int i = 0; i < batches; ++i)
+      cairn::dist::all_reduce(gradients);
+    if (block >= 0) of_sums.push_back(per_batch());
+  }
+  print_times("a batch", of_batches);
+  print_times("sum of 1 MiB", of_sums);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
     torch::set_num_threads(1);
     cairn::dist::initialize();
+    if (argc > 1 && std::string(argv[1]) == "trainer") {
+      measure_trainer(argc > 2 ? std::atoi(argv[2]) : 20, argc > 3 ? std::atoi(argv[3]) : 200);
+      cairn::dist::shutdown();
+      return 0;
+    }
     if (cairn::dist::world_size() == 1) {
       throw cairn::UsageError("start several of it: cairn-run -n 2 ranks_bench");
     }

@@ -38,6 +38,7 @@
 #include "../../examples/digits/digits_data.h"
 #include "../../examples/digits/net.h"
 #include "arguments.h"
+#include "batch_callbacks.h"
 #include "checkpoint/ranks/commit_over_ranks.h"
 #include "collectives.h"
 #include "composer_net.h"
@@ -324,7 +325,8 @@ std::shared_ptr<torch::nn::Module> make_network(const Arguments& arguments,
   const auto net = std::make_shared<Net>(arguments);
   options.model = cairn::classifier(net, {.num_classes = 3});
   if (arguments.has("thaw")) {  // A layer that is trained from the second epoch on.
-    options.callbacks.push_back(CallAt(cairn::Event::kEpochStart, [net](cairn::State& state) {
+    const cairn::Event event = event_of(arguments.text("thaw"));
+    options.callbacks.push_back(CallAt(event, [net](cairn::State& state) {
       net->first->weight.set_requires_grad(state.timestamp.epoch > 0);
     }));
   }
@@ -424,11 +426,13 @@ int train(const Arguments& arguments) {
                   state.total_loss_dict.at("loss/train/total").as_float());
     print_line(line);
     if (breaks && state.timestamp.batch == 2) broken.wait();
-    if (!arguments.has("inside")) act_at(arguments, state);
+    if (!arguments.has("at_event")) act_at(arguments, state);
   }));
-  options.callbacks.push_back(CallAt(cairn::Event::kAfterTrainBatch, [&](cairn::State& state) {
-    if (arguments.has("inside")) act_at(arguments, state);
-  }));
+  if (arguments.has("keeps_gradients")) options.callbacks.push_back(KeepsGradients());
+  if (arguments.has("at_event")) {
+    options.callbacks.push_back(CallAt(event_of(arguments.text("at_event")),
+                                       [&](cairn::State& state) { act_at(arguments, state); }));
+  }
   if (arguments.has("before_save")) {
     options.callbacks.push_back(CallAt(cairn::Event::kBatchCheckpoint, [&](cairn::State& state) {
       if (is_at(arguments, state, "before_save")) raise(SIGKILL);

@@ -303,8 +303,10 @@ std::vector<Command> cases_of(int ranks) {
           train + Command{"strategy=forced_sync"},
           train + Command{"strategy=multi_auto_sync", "micro=1"},
           train + Command{"strategy=single_auto_sync", "micro=1"},
-          train + Command{"thaw=1"},
+          train + Command{"thaw=epoch_start"},
+          train + Command{"thaw=before_train_batch"},
           train + Command{"weightless=all"},
+          train + Command{"keeps_gradients=1"},
           kDigits + Command{batch(32)}};
 }
 
@@ -347,34 +349,40 @@ void expect_same_weights(const Job& job, std::size_t number) {
 // Each case is a way in which two ranks differ.
 TEST(Dist, RanksThatDifferStayTogether) {
   const TempFolder folder;
-  Job job(2,
-          in_turn({// Rank 1 has more samples. In the last batches, rank 0's batch is smaller, then
-                   // rank 0 has no batch.
-                   {"train", "uneven=1", "samples=13", "batch=2", "micro=1",
-                    "strategy=multi_auto_sync"},
-                   // Rank 1's batches weigh nothing.
-                   {"train", "weightless=1", "views=1"},
-                   // One rank stops, in the middle of an epoch.
-                   {"train", "how=stop", "rank=1", "at_batch=3"},
-                   // Each rank has its own processor, which must not be divided again.
-                   {"train", "bind=1"},
-                   // A save fails on rank 0 alone, and all ranks must stop.
-                   {"train", "breaks=1", "second=1", "async=1", "how=term", "at_batch=2",
-                    "folder=" + folder / "broken"},
-                   // Rank 0 writes while the other rank has nothing to do.
-                   {"train", "interval=1ep", "look=1", "how=term", "rank=1", "at_batch=3",
-                    "keeps=1", "folder=" + folder / "last"},
-                   // One rank stops inside a batch, before the schedulers read the end of training.
-                   {"train", "rates=1", "inside=1", "how=stop", "rank=1", "at_batch=2"},
-                   // Rank 1 alone fails, after all have trained.
-                   {"train", "bad=1"}}));
+  Job job(
+      2,
+      in_turn(
+          {// Rank 1 has more samples. In the last batches, rank 0's batch is smaller, then
+           // rank 0 has no batch.
+           {"train", "uneven=1", "samples=13", "batch=2", "micro=1", "strategy=multi_auto_sync"},
+           // Rank 1's batches weigh nothing.
+           {"train", "weightless=1", "views=1"},
+           // One rank stops, in the middle of an epoch.
+           {"train", "how=stop", "rank=1", "at_batch=3"},
+           // Each rank has its own processor, which must not be divided again.
+           {"train", "bind=1"},
+           // A save fails on rank 0 alone, and all ranks must stop.
+           {"train", "breaks=1", "second=1", "async=1", "how=term", "at_batch=2",
+            "folder=" + folder / "broken"},
+           // Rank 0 writes while the other rank has nothing to do.
+           {"train", "interval=1ep", "look=1", "how=term", "rank=1", "at_batch=3", "keeps=1",
+            "folder=" + folder / "last"},
+           // One rank stops inside a batch, before the schedulers read the end of training.
+           {"train", "rates=1", "at_event=after_train_batch", "how=stop", "rank=1", "at_batch=2"},
+           // One rank stops where the others are told with the next batch.
+           {"train", "at_event=batch_checkpoint", "how=stop", "rank=1", "at_batch=3"},
+           {"train", "at_event=before_dataloader", "how=stop", "rank=1", "at_batch=3"},
+           // One rank stops in the evaluation at the end of the first epoch.
+           {"train", "at_event=eval_end", "how=stop", "rank=1", "at_batch=6"},
+           // Rank 1 alone fails, after all have trained.
+           {"train", "bad=1"}}));
   EXPECT_THAT(job.exit_codes(), ElementsAre(3, 2)) << job.output(0) << job.output(1);
-  for (const std::size_t number : {0, 1, 2, 3, 4, 5, 6})
+  for (const std::size_t number : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9})
     expect_same_weights(job, number);
   EXPECT_THAT(part(job.output(0), 1), HasSubstr("of 22 samples"));
-  EXPECT_THAT(part(job.output(0), 7), HasSubstr("rank 1 did not come"));
-  EXPECT_THAT(part(job.output(1), 7), AllOf(HasSubstr("error: a bad sample"),
-                                            HasSubstr("refused: eval_dataloader 'whole'")));
+  EXPECT_THAT(part(job.output(0), 10), HasSubstr("rank 1 did not come"));
+  EXPECT_THAT(part(job.output(1), 10), AllOf(HasSubstr("error: a bad sample"),
+                                             HasSubstr("refused: eval_dataloader 'whole'")));
   EXPECT_EQ(rest_of_line(part(job.output(0), 0), "ends at"), " batch 8");
   EXPECT_THAT(part(job.output(0), 0), HasSubstr("of 11 samples"));
   EXPECT_THAT(part(job.output(0), 1), AllOf(HasSubstr("loss"), Not(HasSubstr("nan"))));
@@ -385,6 +393,9 @@ TEST(Dist, RanksThatDifferStayTogether) {
       EXPECT_EQ(rest_of_line(part(job.output(rank), number), "code"), " 75");
     EXPECT_EQ(rest_of_line(part(job.output(rank), 5), "kept "), folder / "last/kept-rank0.pt");
     EXPECT_EQ(rest_of_line(part(job.output(rank), 6), "ends at"), " batch 3");
+    EXPECT_EQ(rest_of_line(part(job.output(rank), 7), "ends at"), " batch 3");
+    EXPECT_EQ(rest_of_line(part(job.output(rank), 8), "ends at"), " batch 4");
+    EXPECT_EQ(rest_of_line(part(job.output(rank), 9), "ends at"), " batch 6");
     EXPECT_EQ(rest_of_line(part(job.output(rank), 6), "rate"),
               rest_of_line(part(job.output(0), 6), "rate"));
     EXPECT_THAT(part(job.output(rank), 5), HasSubstr("the last save is there"));

@@ -1,5 +1,6 @@
 // One process of a job whose saves are traced. trace_test.cpp starts several of them:
 //   trace_program trace=store|files|collectives layout=file|sharded|tars folder=FOLDER [async=1]
+//   trace_program trace=messages model=plain|constant|norm [changes=1]
 // Writes "trace LINE" for each line of its trace.
 #include <torch/torch.h>
 
@@ -41,6 +42,7 @@ class EventCosts final : public cairn::Callback {
  public:
   explicit EventCosts(std::shared_ptr<Trace> trace) : trace_(std::move(trace)) {}
   std::string name() const override { return "EventCosts"; }
+  bool may_change_batch() const override { return false; }
   void run_event(cairn::Event event, cairn::State& state, cairn::Logger& /*logger*/) override {
     begin(std::string(cairn::name(event)));
     if (event != cairn::Event::kBatchStart) return;
@@ -78,7 +80,57 @@ void count_collectives(const TracedRuns& runs) {
   count_start(runs, "a third start, which is finished", runs.resuming_options("7ba"));
 }
 
+// A model without buffers, with a constant buffer, or with BatchNorm's.
+struct BufferedNet : torch::nn::Module {
+  explicit BufferedNet(const std::string& kind) {
+    layer = register_module("layer", torch::nn::Linear(4, 3));
+    if (kind == "constant") scale = register_buffer("scale", torch::ones({3}));
+    if (kind == "norm") norm = register_module("norm", torch::nn::BatchNorm1d(3));
+  }
+  at::Tensor forward(const at::Tensor& input) {
+    at::Tensor output = layer(input.to(at::kFloat));
+    if (scale.defined()) output = output * scale;
+    return norm ? norm(output) : output;
+  }
+  torch::nn::Linear layer{nullptr};
+  torch::nn::BatchNorm1d norm{nullptr};
+  at::Tensor scale;
+};
+
+// Prints the collectives of each batch after the first one. At first, ranks compare what they have.
+class BatchCosts final : public cairn::Callback {
+ public:
+  explicit BatchCosts(bool may_change) : may_change_(may_change) {}
+  std::string name() const override { return "BatchCosts"; }
+  bool may_change_batch() const override { return may_change_; }
+  void before_dataloader(cairn::State& state, cairn::Logger& /*logger*/) override {
+    const std::string costs = Collectives::take();
+    if (state.timestamp.batch > 1) print_line("trace " + costs);
+  }
+
+ private:
+  const bool may_change_;
+};
+
+void count_messages(const Arguments& arguments) {
+  initialize(arguments);
+  Collectives::count();
+  cairn::TrainerOptions options = cairn::testing::tiny_options();
+  options.model = cairn::classifier(std::make_shared<BufferedNet>(arguments.text("model")),
+                                    {.num_classes = 3,
+                                     .train_metrics = cairn::HandleList<cairn::Metric>(),
+                                     .val_metrics = cairn::HandleList<cairn::Metric>()});
+  options.train_dataloader = cairn::testing::tiny_loader(
+      40, {.batch_size = 2, .sampler = cairn::DistributedSamplerOptions{.shuffle = false}});
+  options.max_duration = "6ba";
+  options.callbacks.push_back(std::make_shared<BatchCosts>(arguments.has("changes")));
+  cairn::Trainer trainer(std::move(options));
+  trainer.fit();
+  trainer.close();
+}
+
 void trace(const Arguments& arguments) {
+  if (arguments.text("trace") == "messages") return count_messages(arguments);
   initialize(arguments);
   const std::string folder = arguments.text("folder");
   const auto lines = std::make_shared<Trace>(folder);

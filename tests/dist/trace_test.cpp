@@ -89,5 +89,29 @@ TEST_P(TracesOfRanks, CollectivesOfEachEventAreAsWritten) {
   expect_trace("ranks_collectives_" + layout(), all);
 }
 
+// The messages of each batch of a job of two ranks: those of rank_batch.h, one bucket of gradients,
+// and the losses.
+Lines messages_of_batches(const std::vector<std::string>& arguments) {
+  Job job(2, std::vector<std::string>{TRACE_PROGRAM, "trace=messages"} + arguments);
+  EXPECT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
+  const Lines lines = trace_in(job.output(0));
+  EXPECT_EQ(lines.size(), 4U);
+  EXPECT_EQ(lines, trace_in(job.output(1)));
+  return lines;
+}
+
+TEST(MessagesOfABatch, AreFew) {
+  EXPECT_THAT(messages_of_batches({"model=plain"}), Each("all_reduce 4"));
+}
+
+TEST(MessagesOfABatch, HaveBuffersOnlyIfTheseChange) {
+  EXPECT_THAT(messages_of_batches({"model=constant"}), Each("all_reduce 4"));
+  EXPECT_THAT(messages_of_batches({"model=norm"}), Each("all_reduce 4, broadcast 1"));
+}
+
+TEST(MessagesOfABatch, AreOneMoreForACallbackThatMayChangeTheBatch) {
+  EXPECT_THAT(messages_of_batches({"model=plain", "changes=1"}), Each("all_reduce 5"));
+}
+
 }  // namespace
 }  // namespace cairn

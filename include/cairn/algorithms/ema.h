@@ -61,6 +61,7 @@ class EMA final : public Algorithm {
   bool needs_losses(const State& /*state*/) const override { return false; }
   std::string repr() const override;
   bool match(Event event, const State& state) const override;
+  bool may_change_batch() const override { return false; }
   void apply(Event event, State& state, Logger& logger) override;
 
   // {"repr", "ema_model": {"named_parameters_dict", "named_buffers_dict"}, "ema_weights_active",

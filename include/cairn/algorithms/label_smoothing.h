@@ -37,6 +37,7 @@ class LabelSmoothing final : public Algorithm {
   bool needs_losses(const State& /*state*/) const override { return false; }
   std::string repr() const override;
   bool match(Event event, const State& state) const override;
+  bool may_change_batch() const override { return false; }
   void apply(Event event, State& state, Logger& logger) override;
 
  private:

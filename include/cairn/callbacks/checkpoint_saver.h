@@ -99,6 +99,7 @@ class CheckpointSaver final : public Callback {
 
   std::string name() const override { return "CheckpointSaver"; }
   bool needs_losses(const State& /*state*/) const override { return false; }
+  bool may_change_batch() const override { return false; }
   // Begins a run: forgets what was saved for the previous run. Checks the names with the run's
   // values (UsageError). Creates the folder, makes sure that it can be written to (StorageError),
   // and removes leftovers.

@@ -77,6 +77,7 @@ class EarlyStopper final : public Callback {
 
   std::string name() const override { return "EarlyStopper"; }
   bool needs_losses(const State& /*state*/) const override { return false; }
+  bool may_change_batch() const override { return false; }
   void fit_start(State& state, Logger& logger) override;
   void eval_end(State& state, Logger& logger) override;
   void epoch_end(State& state, Logger& logger) override;

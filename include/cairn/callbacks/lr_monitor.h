@@ -11,6 +11,7 @@ class LRMonitor final : public Callback {
  public:
   std::string name() const override { return "LRMonitor"; }
   bool needs_losses(const State& /*state*/) const override { return false; }
+  bool may_change_batch() const override { return false; }
   void batch_end(State& state, Logger& logger) override;
 };
 

@@ -12,6 +12,7 @@ class NaNMonitor final : public Callback {
  public:
   std::string name() const override { return "NaNMonitor"; }
   bool needs_losses(const State& /*state*/) const override { return false; }
+  bool may_change_batch() const override { return false; }
   void after_loss(State& state, Logger& logger) override;
 };
 

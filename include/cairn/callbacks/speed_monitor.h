@@ -42,6 +42,7 @@ class SpeedMonitor final : public Callback {
 
   std::string name() const override { return "SpeedMonitor"; }
   bool needs_losses(const State& /*state*/) const override { return false; }
+  bool may_change_batch() const override { return false; }
   void batch_end(State& state, Logger& logger) override;
   void eval_end(State& state, Logger& logger) override;
   Value state_dict() const override;  // {"total_eval_wct": seconds}

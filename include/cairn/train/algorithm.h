@@ -48,6 +48,10 @@ class Algorithm {
   // before another one. Without passes, algorithms run in the order of State::algorithms.
   virtual std::vector<AlgorithmPass> passes() const { return {}; }
 
+  // As Callback::may_change_batch(): whether apply() may change the size of state.batch, or which
+  // parameters require gradients, at after_dataloader, batch_start or before_train_batch.
+  virtual bool may_change_batch() const { return true; }
+
   // {"repr": repr()} by default.
   virtual Value state_dict() const;
   // Throws MismatchError naming what does not fit; then nothing is changed.

@@ -84,6 +84,12 @@ class Callback {
   // fit_end, and at a checkpoint event at which a callback will save.
   virtual bool needs_losses(const State& /*state*/) const { return true; }
 
+  // Whether a method of this callback for after_dataloader, batch_start or before_train_batch may
+  // change how many samples or tokens state.batch has, or which parameters require gradients. If
+  // any rank has such a callback, the ranks of a job send one more message in each batch. Return
+  // false if yours does not.
+  virtual bool may_change_batch() const { return true; }
+
   // Called after the last event, also when training failed, for work that a destructor would do too
   // late, such as closing files that others read. post_close() follows for callbacks whose close()
   // did not throw. Errors in either are logged, not thrown.

@@ -70,6 +70,8 @@ class LoggerDestination : public Callback {
 
   // Losses arrive through log_metrics() with their own step, so nothing needs to wait for them.
   bool needs_losses(const State& /*state*/) const override { return false; }
+  // A destination only takes what is logged.
+  bool may_change_batch() const override { return false; }
 
   // Whether upload_file() keeps files.
   virtual bool can_upload_files() const { return false; }

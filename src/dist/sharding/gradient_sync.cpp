@@ -136,20 +136,37 @@ void GradientSync::send_ready() {
     send(buckets_[next_++]);
 }
 
+// The part of the array for a parameter's gradient.
+at::Tensor GradientSync::place_of(const Bucket& bucket, std::size_t index) {
+  const at::Tensor& parameter = bucket.parameters[index];
+  return bucket.flat.narrow(0, bucket.offsets[index], parameter.numel()).view(parameter.sizes());
+}
+
+// Step 5.
+void GradientSync::prepare_array(Bucket& bucket) {
+  if (bucket.flat.defined()) {
+    const auto own = std::ranges::count_if(bucket.parameters, [&](const at::Tensor& parameter) {
+      return parameter.grad().defined() && parameter.grad().is_alias_of(bucket.flat);
+    });
+    const auto users = static_cast<std::int64_t>(bucket.flat.storage().use_count());
+    if (users == 1 + own) return;
+  }
+  const auto count = static_cast<std::int64_t>(bucket.parameters.size());
+  bucket.flat = at::empty({bucket.offsets.back() + count},
+                          bucket.parameters.front().options().requires_grad(false));
+}
+
 // Step 2.
 void GradientSync::send(Bucket& bucket) {
   const torch::NoGradGuard no_grad;
   const std::size_t count = bucket.parameters.size();
-  const std::int64_t values = bucket.offsets.back();
-  if (!bucket.flat.defined()) {
-    bucket.flat = at::empty({values + static_cast<std::int64_t>(count)},
-                            bucket.parameters.front().options().requires_grad(false));
-  }
+  prepare_array(bucket);
+  const at::Tensor ranks = at::scalar_tensor(group_.launch().world_size, at::kDouble);
   const at::Tensor has_any = at::empty({static_cast<std::int64_t>(count)}, at::kDouble);
   for (std::size_t i = 0; i < count; ++i) {
-    const at::Tensor& parameter = bucket.parameters[i];
-    const at::Tensor& gradient = parameter.grad();
-    const at::Tensor place = bucket.flat.narrow(0, bucket.offsets[i], parameter.numel());
+    at::Tensor& parameter = bucket.parameters[i];
+    const at::Tensor gradient = parameter.grad();
+    at::Tensor place = place_of(bucket, i);
     has_any.data_ptr<double>()[i] = gradient.defined() ? 1 : 0;
     if (!gradient.defined()) {
       place.zero_();
@@ -160,10 +177,10 @@ void GradientSync::send(Bucket& bucket) {
           "a parameter has sparse gradients, which several processes cannot train: make its "
           "Embedding with sparse = false");
     }
-    place.view(parameter.sizes()).copy_(gradient);
+    at::div_out(place, gradient, ranks);
+    if (gradient.is_contiguous()) parameter.mutable_grad() = place;
   }
-  bucket.flat.narrow(0, values, has_any.numel()).copy_(has_any);
-  bucket.flat.narrow(0, 0, values).div_(static_cast<double>(group_.launch().world_size));
+  bucket.flat.narrow(0, bucket.offsets.back(), has_any.numel()).copy_(has_any);
   bucket.message = channel_.message_of(bucket.flat);
   std::vector<at::Tensor> tensors = {bucket.message};
   bucket.work = channel_.backend->allreduce(tensors, c10d::AllreduceOptions());
@@ -197,12 +214,11 @@ void GradientSync::receive(Bucket& bucket) {
   for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
     at::Tensor& parameter = bucket.parameters[i];
     if (has_any[i] == 0) continue;
-    const at::Tensor average =
-        bucket.flat.narrow(0, bucket.offsets[i], parameter.numel()).view(parameter.sizes());
-    if (parameter.grad().defined()) {
+    const at::Tensor average = place_of(bucket, i);
+    if (!parameter.grad().defined()) {
+      parameter.mutable_grad() = average;
+    } else if (parameter.grad().data_ptr() != average.data_ptr()) {
       parameter.mutable_grad().copy_(average);
-    } else {
-      parameter.mutable_grad() = average.clone();
     }
   }
 }

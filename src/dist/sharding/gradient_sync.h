@@ -6,15 +6,19 @@
 //     the first backward(). A resumed run would then add in another order than an uninterrupted
 //     run, and end with other bits. That is why this class exists.
 //  2. A hook on each parameter counts the gradients of its bucket. When a bucket is complete and
-//     the buckets before it are being sent, its gradients are copied into one array and divided by
-//     the number of ranks. Gloo's threads, or NCCL's stream, sum them over the ranks. So all ranks
-//     send their buckets in one order.
+//     the buckets before it are being sent, its gradients, divided by the number of ranks, are
+//     written into one array. From then on they are views of this array, and what backward() wrote
+//     is freed. Gloo's threads, or NCCL's stream, sum the array over the ranks. So all ranks send
+//     their buckets in one order.
 //  3. finish() sends the rest (gradients of earlier microbatches whose parameters the last
-//     microbatch did not use), waits, and copies the averages back.
+//     microbatch did not use), and waits. Only a gradient that is not contiguous, which is no view,
+//     is copied back.
 //  4. Each array ends with a number for each of its parameters: whether any rank has a gradient for
 //     it. If no rank has one, the parameter keeps no gradient, so that the optimizer passes over
 //     the parameter as in one process. If only other ranks have a gradient, this rank's gradient
 //     begins from zero.
+//  5. Arrays are used again for the next batch, after its gradients were dropped. If the program
+//     still has a gradient of the previous batch, that bucket gets a new array.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -78,6 +82,8 @@ class GradientSync {
   void add_hook(std::size_t bucket, std::size_t index);
   void on_gradient(std::size_t bucket, std::size_t index);
   void send_ready();
+  static at::Tensor place_of(const Bucket& bucket, std::size_t index);
+  static void prepare_array(Bucket& bucket);
   void send(Bucket& bucket);
   void receive(Bucket& bucket);
   void reset();

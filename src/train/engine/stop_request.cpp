@@ -111,6 +111,13 @@ struct StopRequest::Impl {
   std::optional<ControlFiles> far_files;
 };
 
+Requests joint_requests(Requests own, bool any_saves, bool any_stops) {
+  own.save = any_saves;
+  own.stop = any_stops;
+  if ((any_saves || any_stops) && own.reason.empty()) own.reason = "requested on another rank";
+  return own;
+}
+
 StopRequest::StopRequest(StopRequestOptions options)
     : impl_(std::make_unique<Impl>(std::move(options))) {}
 StopRequest::~StopRequest() = default;

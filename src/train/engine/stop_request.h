@@ -48,6 +48,9 @@ struct Requests {
   std::string reason;  // "SIGTERM" or "ckpt/STOP", for messages. Empty without a request.
 };
 
+// The requests of all ranks: a request to one rank becomes a request to all.
+Requests joint_requests(Requests own, bool any_saves, bool any_stops);
+
 // At most one StopRequest at a time in a process may handle signals; the constructor of a second
 // one throws UsageError. Construct and destroy it on the training thread.
 class StopRequest {

@@ -2,6 +2,8 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
+
 #include "cairn/error.h"
 #include "cairn/train/rng.h"
 
@@ -21,22 +23,34 @@ bool is_training_over(const State& state) {
 }
 namespace {
 
-struct Counts {
-  std::int64_t samples = 0;
-  std::int64_t tokens = 0;
-};
-
-// Whether every rank has a batch: as in Composer, training continues as long as this is so.
-bool all_ranks_have(bool batch) {
-  if (dist::group() == nullptr) return batch;
-  return dist::sum({batch ? 0.0 : 1.0}, "fetching a batch")[0] == 0;
+RankBatch::Sum sum_of(const LoopContext& context) {
+  return context.group == nullptr ? RankBatch::Sum() : RankBatch::Sum(&dist::sum);
 }
 
-Counts sum_over_ranks(const Counts& own) {
-  if (dist::group() == nullptr) return own;
-  const auto sums = dist::sum({static_cast<double>(own.samples), static_cast<double>(own.tokens)},
-                              "counting a batch's samples");
-  return {static_cast<std::int64_t>(sums[0]), static_cast<std::int64_t>(sums[1])};
+bool may_change_batch(const State& state) {
+  const auto may_change = [](const auto& one) { return one->may_change_batch(); };
+  return std::ranges::any_of(state.callbacks, may_change) ||
+         std::ranges::any_of(state.algorithms, may_change);
+}
+
+// Throws UsageError if the run ends after a number of tokens, and no token has been counted yet.
+void refuse_to_count_no_tokens(const State& state) {
+  const Time& max = *state.max_duration;
+  const bool in_iterations = max.unit() == TimeUnit::kIteration;
+  const TimeUnit counted = in_iterations ? state.iteration_length->unit() : max.unit();
+  if (counted != TimeUnit::kToken || state.timestamp.token > 0) return;
+  throw UsageError((in_iterations
+                        ? "state.iteration_length is " + state.iteration_length->to_string()
+                        : "max_duration is " + max.to_string()) +
+                   ", and the train data loader's batches count no tokens, so that training would "
+                   "never end: set DataSpec::get_num_tokens_in_batch, or give it in another unit");
+}
+
+void add_duration(Timestamp& now, TimeDelta of_batch) {
+  now.total_wct = now.total_wct + of_batch;
+  now.iteration_wct = now.iteration_wct + of_batch;
+  now.epoch_wct = now.epoch_wct + of_batch;
+  now.batch_wct = now.batch_wct + of_batch;
 }
 
 void log_time(LoopContext& context) {
@@ -67,21 +81,20 @@ bool needs_losses(const State& state) {
 
 }  // namespace
 
+FitLoop::FitLoop(LoopContext& context, EvalLoop& evaluators, FitLoopOptions options)
+    : context_(context),
+      evaluators_(evaluators),
+      options_(std::move(options)),
+      rank_batch_(sum_of(context)),
+      trainer_(context, rank_batch_),
+      losses_(context) {}
+
 bool FitLoop::run() {
   try {
     return run_to_end();
   } catch (...) {
-    publish_after_failure();
+    losses_.publish_after_failure();  // They help to find the cause.
     throw;
-  }
-}
-
-// The losses before a failure help to find its cause.
-void FitLoop::publish_after_failure() noexcept {
-  if (context_.group != nullptr) return;  // The other ranks do not publish with this one.
-  try {
-    publish_losses(/*wait=*/true);
-  } catch (...) {  // The failure itself is reported.
   }
 }
 
@@ -101,8 +114,8 @@ bool FitLoop::run_to_end() {
   while (!interrupted_ && !ends_now())
     run_epoch();
   drop_gradients(*state.optimizer);
-  if (!is_observed()) trainer_.send_losses();
-  publish_losses(/*wait=*/true);
+  if (!is_observed()) losses_.add(trainer_.losses());
+  losses_.publish(/*all=*/true);
   if (interrupted_) return false;
   if (options_.serve_at_end) options_.serve_at_end();
   finish();
@@ -146,12 +159,29 @@ void FitLoop::go_to_position() {
   loader_started_ = true;
 }
 
-// stop_training() may be called on one rank only, by a callback that looks at a clock or a file.
-void FitLoop::agree_on_end() {
+// Message 5 of rank_batch.h. Also sent between batches, with no `duration` then. stop_training()
+// may be called on one rank only, by a callback that looks at a clock or a file.
+void FitLoop::agree_on_end(std::chrono::microseconds duration, bool with_losses) {
+  State& state = context_.state;
   if (context_.group == nullptr) return;
-  const bool is_over = is_training_over(context_.state);
-  const bool is_any = dist::sum({is_over ? 1.0 : 0.0}, "asking who stops training")[0] > 0;
-  if (is_any && !is_over) context_.state.stop_training();
+  RankBatch::End own = {.stops = is_training_over(state), .asked = {}, .duration = duration};
+  if (options_.requests != nullptr) {
+    if (!own.stops && options_.poll_requests) options_.poll_requests();
+    own.asked = *options_.requests;
+  }
+  if (with_losses) own.losses = losses_.message();
+  const RankBatch::End all = rank_batch_.end(own);
+  if (with_losses) losses_.publish_message(all.losses);
+  if (options_.requests != nullptr) *options_.requests = all.asked;
+  add_duration(state.timestamp, TimeDelta::of(all.duration));
+  end_together(all.stops);
+}
+
+void FitLoop::end_together(bool any_stops) {
+  State& state = context_.state;
+  if (any_stops && !is_training_over(state)) state.stop_training();
+  ends_ = is_training_over(state);
+  known_max_duration_ = state.max_duration;
 }
 
 bool FitLoop::ends_now() {
@@ -201,16 +231,20 @@ std::optional<std::int64_t> FitLoop::epoch_length() const {
 bool FitLoop::train_batches() {
   State& state = context_.state;
   const bool from_start = next_batch_ == 0;
+  const bool is_alone = context_.group == nullptr;
+  bool stops = false;  // A save of the last batch has called stop_training() on this rank.
   for (bool any = false;; any = true) {
-    context_.engine.run_event(Event::kBeforeDataloader);
-    std::optional<Batch> batch = fetch();
-    if (!all_ranks_have(batch.has_value())) {
+    const RankBatch::Begin all = begin_batch(stops);
+    if (all.stops) return false;
+    if (!all.has_batch) {
       if (any || !from_start) return true;
       throw UsageError("the train data loader gave no batch in epoch " +
                        std::to_string(state.timestamp.epoch) + "; training would never end");
     }
-    train_batch(std::move(*batch));
-    if (ends_now()) return false;
+    train_batch(all);
+    stops = is_training_over(state);
+    if (is_alone ? stops : ends_) return false;
+    if (is_alone && options_.poll_requests) options_.poll_requests();
     interrupted_ = options_.serve_requests && options_.serve_requests();
     if (interrupted_) return false;
     if (is_iteration_over(TimeUnit::kToken)) {
@@ -219,6 +253,33 @@ bool FitLoop::train_batches() {
       return false;
     }
   }
+}
+
+// Fetches state.batch, and sends message 1 of rank_batch.h. As in Composer, an epoch continues as
+// long as every rank has a batch.
+RankBatch::Begin FitLoop::begin_batch(bool stops) {
+  State& state = context_.state;
+  RankBatch::Begin own = {
+      .stops = stops, .needs_losses = needs_losses(state), .may_change = may_change_batch(state)};
+  std::optional<Batch> batch;
+  if (!stops) {
+    context_.engine.run_event(Event::kBeforeDataloader);
+    batch = fetch();
+  }
+  if (batch) {
+    const DataSpec& spec = state.train_dataloader;
+    state.batch = std::move(*batch);
+    state.outputs = Outputs();  // Drop the outputs of the last batch.
+    transform_batch(context_, spec);
+    own.has_batch = true;
+    own.samples = num_samples_in_batch(spec, state.batch);
+    own.tokens = num_tokens_in_batch(spec, state.batch);
+    if (own.tokens == 0 && !spec.get_num_tokens_in_batch) refuse_to_count_no_tokens(state);
+    if (context_.group != nullptr) own.join = trainer_.own_join();
+  }
+  const RankBatch::Begin all = rank_batch_.begin(own);
+  if (all.stops) end_together(/*any_stops=*/true);
+  return all;
 }
 
 std::optional<Batch> FitLoop::fetch() {
@@ -236,49 +297,27 @@ std::optional<Batch> FitLoop::fetch() {
   return batch;
 }
 
-void FitLoop::train_batch(Batch batch) {
+// Trains on state.batch. `all`: the answer to message 1.
+void FitLoop::train_batch(const RankBatch::Begin& all) {
   State& state = context_.state;
-  const DataSpec& spec = state.train_dataloader;
-  state.batch = std::move(batch);
-  state.outputs = Outputs();  // Drop the outputs of the last batch.
-  transform_batch(context_, spec);
-  const std::int64_t samples = num_samples_in_batch(spec, state.batch);
-  const std::int64_t tokens = num_tokens_in_batch(spec, state.batch);
-  if (tokens == 0 && !spec.get_num_tokens_in_batch) refuse_to_count_no_tokens();
-  const Counts all = sum_over_ranks({.samples = samples, .tokens = tokens});
   context_.engine.run_event(Event::kAfterDataloader);
   context_.engine.run_event(Event::kBatchStart);
   if (context_.logging()) log_time(context_);
   trainer_.train();
   if (is_observed()) {
-    trainer_.send_losses();
+    losses_.add(trainer_.losses());
     if (context_.logging()) log_microbatch_size(context_);
-    publish_losses(/*wait=*/context_.group != nullptr || needs_losses(state));
+    if (all.needs_losses || context_.group == nullptr) losses_.publish(/*all=*/all.needs_losses);
   }
-  agree_on_end();  // Schedulers read max_duration.
   const bool steps = options_.step_schedulers_every_batch;
   if (steps && !state.schedulers_step_after_time) step_schedulers();
   if (is_observed()) compute_metrics(context_, state.dataloader_label, state.train_metrics);
-  advance(all.samples, all.tokens);
+  const std::chrono::microseconds uncounted = advance(all.samples, all.tokens);
   if (steps && state.schedulers_step_after_time) step_schedulers();
   context_.engine.run_event(Event::kBatchEnd);
-  agree_on_end();
+  agree_on_end(uncounted, /*with_losses=*/!all.needs_losses);
   evaluate(Event::kBatchEnd);
   checkpoint(Event::kBatchCheckpoint);
-}
-
-// Throws UsageError if the run ends after a number of tokens, and no token has been counted yet.
-void FitLoop::refuse_to_count_no_tokens() const {
-  const State& state = context_.state;
-  const Time& max = *state.max_duration;
-  const bool in_iterations = max.unit() == TimeUnit::kIteration;
-  const TimeUnit counted = in_iterations ? state.iteration_length->unit() : max.unit();
-  if (counted != TimeUnit::kToken || state.timestamp.token > 0) return;
-  throw UsageError((in_iterations
-                        ? "state.iteration_length is " + state.iteration_length->to_string()
-                        : "max_duration is " + max.to_string()) +
-                   ", and the train data loader's batches count no tokens, so that training would "
-                   "never end: set DataSpec::get_num_tokens_in_batch, or give it in another unit");
 }
 
 // Whether anything may read the losses and metrics of this batch. The result is the same on every
@@ -288,33 +327,32 @@ bool FitLoop::is_observed() const {
   return !context_.state.callbacks.empty() || !context_.state.algorithms.empty();
 }
 
-// Losses are logged with their own batch as the step, also if they arrive later.
-void FitLoop::publish_losses(bool wait) {
-  State& state = context_.state;
-  for (const auto& [batch, losses] : trainer_.take_losses(wait)) {
-    for (const auto& [name, value] : losses)
-      state.total_loss_dict.set("loss/train/" + name, value);
-    if (context_.logging()) context_.logger.log_metrics(state.total_loss_dict, batch);
-  }
-}
-
+// Schedulers read max_duration. If stop_training() has shortened it, the other ranks may not know
+// that yet. Schedulers then read the last one that all ranks know, so that rates are the same on
+// all ranks.
 void FitLoop::step_schedulers() {
-  for (const auto& scheduler : context_.state.schedulers)
+  State& state = context_.state;
+  const std::optional<Time> own = state.max_duration;
+  if (context_.group != nullptr && is_training_over(state)) {
+    state.max_duration = known_max_duration_;
+  }
+  for (const auto& scheduler : state.schedulers)
     scheduler->step();
+  state.max_duration = own;
 }
 
-void FitLoop::advance(std::int64_t samples, std::int64_t tokens) {
+// Returns the time of the batch if it is not counted yet. In a job of several processes, rank 0's
+// time counts, so that intervals in seconds agree. The ranks know it after message 5.
+std::chrono::microseconds FitLoop::advance(std::int64_t samples, std::int64_t tokens) {
   State& state = context_.state;
   const Clock::time_point now = Clock::now();
-  auto duration = std::chrono::duration_cast<std::chrono::microseconds>(now - last_batch_end_);
+  const auto own = std::chrono::duration_cast<std::chrono::microseconds>(now - last_batch_end_);
   last_batch_end_ = now;
-  if (context_.group != nullptr) {  // Take rank 0's duration, so that intervals in seconds agree.
-    const double own = dist::rank() == 0 ? static_cast<double>(duration.count()) : 0;
-    duration = std::chrono::microseconds(
-        static_cast<std::int64_t>(dist::sum({own}, "agreeing on the time")[0]));
-  }
+  const bool is_alone = context_.group == nullptr;
+  const TimeDelta counted = is_alone ? TimeDelta::of(own) : TimeDelta();
   state.previous_timestamp = state.timestamp;
-  move_to(state.timestamp.to_next_batch(samples, tokens, TimeDelta::of(duration)));
+  move_to(state.timestamp.to_next_batch(samples, tokens, counted));
+  return is_alone || dist::rank() != 0 ? std::chrono::microseconds(0) : own;
 }
 
 void FitLoop::move_to(const Timestamp& next) {
@@ -328,17 +366,19 @@ void FitLoop::evaluate(Event event) {
   const Clock::time_point before = Clock::now();
   const std::vector<std::size_t> due = evaluators_.find_due(event);
   if (!due.empty()) {
-    publish_losses(/*wait=*/true);
+    losses_.publish(/*all=*/true);
     const PhaseTimer timer(context_.times, Phase::kEvaluation);
     evaluators_.run(due);
+    agree_on_end();  // Its events may call stop_training().
   }
-  agree_on_end();
   last_batch_end_ += Clock::now() - before;
 }
 
 void FitLoop::checkpoint(Event event) {
-  if (trainer_.has_losses_under_way() && saves_at(event, context_.state)) {
-    publish_losses(/*wait=*/true);  // A run that resumes from here does not log them again.
+  // A run that resumes from here does not log them again. (Ranks may disagree about who saves.)
+  const bool is_alone = context_.group == nullptr;
+  if (is_alone && !losses_.is_empty() && saves_at(event, context_.state)) {
+    losses_.publish(/*all=*/true);
   }
   const PhaseTimer timer(context_.times, Phase::kSaving);
   try {
@@ -353,8 +393,8 @@ void FitLoop::checkpoint(Event event) {
 
 void FitLoop::end_epoch() {
   State& state = context_.state;
-  refuse_to_count_no_tokens();
-  publish_losses(/*wait=*/true);
+  refuse_to_count_no_tokens(state);
+  losses_.publish(/*all=*/true);
   dealt_length_.reset();
   loader_started_ = false;
   compute_metrics(context_, state.dataloader_label, state.train_metrics);

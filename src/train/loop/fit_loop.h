@@ -14,8 +14,8 @@
 //  5. The end of an epoch (it is exhausted, or was left at its last batch): metrics, schedulers,
 //     time, epoch_end, evaluators, epoch_checkpoint. In a job of several processes each rank has
 //     its own batches. Counts are summed and losses averaged. The first rank that has no more
-//     batches ends the epoch for all. A stop_training() on one rank stops all ranks, before the
-//     next step that depends on whether training stops.
+//     batches ends the epoch for all. A stop_training() on one rank stops all ranks. rank_batch.h
+//     says what the ranks tell each other in each batch.
 //  6. Requests from before training that are not served yet; fit_end; then the evaluators that are
 //     due at the end.
 #pragma once
@@ -27,8 +27,11 @@
 
 #include "cairn/error.h"
 
+#include "train/engine/stop_request.h"
 #include "train/loop/eval_loop.h"
 #include "train/loop/loop_context.h"
+#include "train/loop/rank_batch.h"
+#include "train/loop/report/loss_report.h"
 #include "train/loop/train_batch.h"
 
 namespace cairn {
@@ -44,8 +47,12 @@ struct FitLoopOptions {
   std::optional<Value> rng = std::nullopt;  // Generators of the loaded checkpoint.
   // Called whenever time advances: values loaded for the position are then obsolete. May be empty.
   std::function<void()> on_time_advanced = nullptr;
-  // Called after each batch except the last: serves requests from outside (save), and returns
-  // whether to stop. May be empty.
+  // Requests from outside (save) that are not served yet. May be null.
+  Requests* requests = nullptr;
+  // Called after each batch except the last: adds new requests to `requests`. May be empty.
+  std::function<void()> poll_requests = nullptr;
+  // Called after the saves of that batch: serves `requests`, and returns whether to stop. May be
+  // empty.
   std::function<bool()> serve_requests = nullptr;
   // Called after training, before fit_end: serves requests from before the first batch that are not
   // served yet. May be empty.
@@ -57,11 +64,7 @@ struct FitLoopOptions {
 
 class FitLoop {
  public:
-  FitLoop(LoopContext& context, EvalLoop& evaluators, FitLoopOptions options)
-      : context_(context),
-        evaluators_(evaluators),
-        options_(std::move(options)),
-        trainer_(context) {}
+  FitLoop(LoopContext& context, EvalLoop& evaluators, FitLoopOptions options);
 
   // Returns false if a request to stop ended it; fit_end did not happen then.
   bool run();
@@ -70,26 +73,25 @@ class FitLoop {
   using Clock = std::chrono::steady_clock;
 
   bool run_to_end();
-  void publish_after_failure() noexcept;
   void start();
   void go_to_position();
   void run_epoch();
   bool train_batches();
+  RankBatch::Begin begin_batch(bool stops);
   std::optional<Batch> fetch();
   void start_loader();
-  void train_batch(Batch batch);
-  void publish_losses(bool wait);
+  void train_batch(const RankBatch::Begin& all);
   void step_schedulers();
-  void advance(std::int64_t samples, std::int64_t tokens);
+  std::chrono::microseconds advance(std::int64_t samples, std::int64_t tokens);
   void move_to(const Timestamp& next);
   void evaluate(Event event);
   void checkpoint(Event event);
   void end_epoch();
   void end_iteration();
   void finish();
-  void refuse_to_count_no_tokens() const;
   bool ends_now();
-  void agree_on_end();
+  void agree_on_end(std::chrono::microseconds duration = {}, bool with_losses = false);
+  void end_together(bool any_stops);
   bool is_observed() const;
   bool is_iteration_over(TimeUnit unit) const;
   std::optional<std::int64_t> epoch_length() const;
@@ -97,12 +99,16 @@ class FitLoop {
   LoopContext& context_;
   EvalLoop& evaluators_;
   FitLoopOptions options_;
+  RankBatch rank_batch_;
   BatchTrainer trainer_;
+  LossReport losses_;
   std::int64_t next_batch_ = 0;  // Number in the epoch of the loader's next batch.
   bool loader_started_ = false;
   std::optional<std::int64_t> dealt_length_;  // Batches in this epoch, if it was dealt anew
                                               // (data_position.h, step 5).
   bool interrupted_ = false;
+  bool ends_ = false;  // For all ranks, as of their last message. Unused in one process.
+  std::optional<Time> known_max_duration_;  // As of that message.
   Clock::time_point last_batch_end_;
 };
 

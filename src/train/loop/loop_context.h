@@ -8,8 +8,8 @@
 
 #include "train/engine/engine.h"
 #include "train/engine/layer_watch.h"
-#include "train/loop/report/phase_times.h"
 #include "train/loop/precision.h"
+#include "train/loop/report/phase_times.h"
 
 namespace cairn {
 

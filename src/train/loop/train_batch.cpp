@@ -4,15 +4,12 @@
 
 #include <algorithm>
 
-#include "cairn/bytes.h"
 #include "cairn/error.h"
 #include "cairn/train/optimizer.h"
 #include "cairn/train/parameters.h"
 #include "cairn/train/scaler.h"
 
-#include "core/hash/xxh3.h"
 #include "dist/sharding/gradient_sync.h"
-#include "dist/team.h"
 #include "train/data/data_spec.h"
 #include "train/loop/failure.h"
 #include "train/loop/microbatches.h"
@@ -35,6 +32,11 @@ at::Tensor scalar_of(const Losses& losses) {
   return sum;
 }
 
+// Counts the operations that have changed the tensor. A tensor of inference mode counts none.
+std::int64_t version_of(const at::Tensor& tensor) {
+  return tensor.is_inference() ? 0 : static_cast<std::int64_t>(tensor._version());
+}
+
 }  // namespace
 
 void drop_gradients(torch::optim::Optimizer& optimizer) {
@@ -44,7 +46,8 @@ void drop_gradients(torch::optim::Optimizer& optimizer) {
   }
 }
 
-BatchTrainer::BatchTrainer(LoopContext& context) : context_(context) {}
+BatchTrainer::BatchTrainer(LoopContext& context, RankBatch& rank_batch)
+    : context_(context), rank_batch_(rank_batch) {}
 BatchTrainer::~BatchTrainer() = default;
 
 void BatchTrainer::train() {
@@ -63,30 +66,56 @@ void BatchTrainer::train() {
   });
 }
 
+std::vector<at::Tensor> BatchTrainer::trained_parameters() const {
+  std::vector<at::Tensor> trained;
+  for (const at::Tensor& parameter :
+       unique_tensors(cairn::parameters(context_.state.model->module()))) {
+    if (parameter.requires_grad()) trained.push_back(parameter);
+  }
+  return trained;
+}
+
+RankBatch::Join BatchTrainer::own_join() const {
+  const bool is_sharded = context_.state.sharding != nullptr;
+  return {.weight = weight_of(context_.state.batch),
+          .has_other_parameters =
+              !is_sharded && (!sync_ || !sync_->has_parameters(trained_parameters())),
+          .has_other_buffers = has_other_buffers()};
+}
+
 // Before each batch, makes the ranks agree on parameters, weight and buffers. Call it after
 // everything that may freeze a layer for this batch.
 void BatchTrainer::join_ranks() {
-  State& state = context_.state;
-  torch::nn::Module& module = state.model->module();
-  std::vector<at::Tensor> parameters;
-  for (const at::Tensor& parameter : unique_tensors(cairn::parameters(module))) {
-    if (parameter.requires_grad()) parameters.push_back(parameter);
-  }
-  const bool is_other = !state.sharding && (!sync_ || !sync_->has_parameters(parameters));
-  const double own = weight_of(state.batch);
-  const auto [all, others] = [&] {
-    const auto sums = dist::sum({own, is_other ? 1.0 : 0.0}, "weighing a batch");
-    return std::pair(sums[0], sums[1]);
-  }();
+  const RankBatch::Join all = rank_batch_.join([this] { return own_join(); });
   // The parameters were frozen, unfrozen or replaced, perhaps on one rank only. If the ranks differ
   // then, the constructor throws on all ranks.
-  if (others > 0) {
+  if (all.has_other_parameters) {
     sync_.reset();  // First, since the hooks of the old object are on the same parameters.
-    sync_ = std::make_unique<dist::GradientSync>(*context_.group, parameters);
+    sync_ = std::make_unique<dist::GradientSync>(*context_.group, trained_parameters());
   }
-  dist::broadcast_tensors(module.buffers(), "sending the model's buffers");
+  if (all.has_other_buffers) send_buffers();
   // If the batches of all ranks weigh nothing, each batch counts as in a job of one process.
-  rank_share_ = all == 0 ? 1.0 : own * static_cast<double>(dist::world_size()) / all;
+  rank_share_ = all.weight == 0 ? 1.0
+                                : weight_of(context_.state.batch) *
+                                      static_cast<double>(dist::world_size()) / all.weight;
+}
+
+void BatchTrainer::send_buffers() {
+  const std::vector<at::Tensor> buffers = context_.state.model->module().buffers();
+  dist::broadcast_tensors(buffers, "sending the model's buffers");
+  sent_buffers_.emplace();
+  for (const at::Tensor& buffer : buffers)
+    sent_buffers_->push_back({buffer, version_of(buffer)});
+}
+
+// Whether this rank's buffers may be others than those that rank 0 last sent.
+bool BatchTrainer::has_other_buffers() const {
+  if (!sent_buffers_) return true;
+  const auto is_as_sent = [](const at::Tensor& buffer, const SentBuffer& sent) {
+    return buffer.is_same(sent.tensor) && !buffer.is_inference() &&
+           version_of(buffer) == sent.version;
+  };
+  return !std::ranges::equal(context_.state.model->module().buffers(), *sent_buffers_, is_as_sent);
 }
 
 void BatchTrainer::sync_gradients(bool is_before_backward) {
@@ -255,51 +284,6 @@ void BatchTrainer::add_loss(const std::string& name, const at::Tensor& loss, dou
     }
   }
   totals_.emplace_back(name, std::move(share));
-}
-
-void BatchTrainer::send_losses() { pending_.add(context_.state.timestamp.batch, totals_); }
-
-std::vector<BatchLosses> BatchTrainer::take_losses(bool wait) {
-  std::vector<BatchLosses> taken = wait ? pending_.take_all() : pending_.take_arrived();
-  if (is_of_several()) {
-    for (BatchLosses& batch : taken)
-      batch.losses = average_over_ranks(batch.losses);
-  }
-  return taken;
-}
-
-// A rank may lack a loss that other ranks have, just as a microbatch may lack one. The missing loss
-// counts as 0.
-NamedLosses BatchTrainer::average_over_ranks(const NamedLosses& own) const {
-  const auto ranks = static_cast<double>(dist::world_size());
-  std::string names;
-  std::vector<double> values;
-  for (const auto& [name, value] : own) {
-    names += name + '\n';
-    values.push_back(value);
-  }
-  NamedLosses averages;
-  const auto hash = static_cast<std::int64_t>(xxh3_64(as_bytes(names)));
-  at::Tensor range = at::tensor({hash, ~hash}, at::kLong);
-  dist::all_reduce(range, dist::ReduceOp::kMax);
-  if (range[0].item<std::int64_t>() == ~range[1].item<std::int64_t>()) {
-    values = dist::sum(std::move(values), "averaging the losses");
-    for (std::size_t i = 0; i < values.size(); ++i)
-      averages.emplace_back(own[i].first, values[i] / ranks);
-    return averages;
-  }
-  Dict mine;
-  for (const auto& [name, value] : own)
-    mine.set(name, value);
-  for (const Value& of_rank : Team::of_job().gather_all(std::move(mine))) {
-    for (const auto& [key, value] : of_rank.as_dict()) {
-      const std::string& name = key.as_str();
-      auto found = std::ranges::find(averages, name, &NamedLosses::value_type::first);
-      if (found == averages.end()) found = averages.emplace(found, name, 0.0);
-      found->second += value.as_float() / ranks;
-    }
-  }
-  return averages;
 }
 
 void BatchTrainer::update_metrics(const Batch& batch) {

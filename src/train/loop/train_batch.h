@@ -10,7 +10,8 @@
 // In a job of several processes each rank does these steps with its own batch. The batch is
 // weighted by its size relative to the ranks' average. GradientSync averages the gradients
 // (dist/sharding/gradient_sync.h). As in PyTorch's DDP, rank 0 sends its buffers (BatchNorm's) to
-// all at the beginning of each batch.
+// all at the beginning of each batch, if a rank's buffers have changed. rank_batch.h has the order
+// of the messages.
 //
 // A sharded model (State::sharding) averages its gradients itself, in every microbatch, whatever
 // the strategy is. All ranks do as many passes as the rank with the most microbatches.
@@ -26,6 +27,7 @@
 #include <vector>
 
 #include "train/loop/loop_context.h"
+#include "train/loop/rank_batch.h"
 #include "train/loop/report/pending_losses.h"
 
 namespace cairn::dist {
@@ -36,16 +38,17 @@ namespace cairn {
 
 class BatchTrainer {
  public:
-  explicit BatchTrainer(LoopContext& context);
+  // `rank_batch` must outlive this object.
+  BatchTrainer(LoopContext& context, RankBatch& rank_batch);
   ~BatchTrainer();
 
+  // This rank's part of RankBatch::begin() for state.batch. Call it before train(), in a job of
+  // several processes.
+  RankBatch::Join own_join() const;
   void train();
 
-  // Sends the losses of the last batch on their way to the host. Does not wait for the device.
-  void send_losses();
-  bool has_losses_under_way() const { return !pending_.empty(); }
-  // The losses that have arrived, averaged over the ranks. If `wait`, waits for the others, too.
-  std::vector<BatchLosses> take_losses(bool wait);
+  // The losses of the last batch, on the device.
+  const PendingLosses::NamedTensors& losses() const { return totals_; }
 
  private:
   void evaluate();  // Everything except the optimizer step.
@@ -57,20 +60,28 @@ class BatchTrainer {
   void add_loss(const std::string& name, const at::Tensor& loss, double weight);
   void update_metrics(const Batch& batch);
   void step();
+  std::vector<at::Tensor> trained_parameters() const;
   void join_ranks();
+  void send_buffers();
+  bool has_other_buffers() const;
   void sync_gradients(bool is_before_backward);
   double weight_of(const Batch& part) const;
   std::size_t syncs_beyond_own(std::optional<std::int64_t> size) const;
   double average_over_ranks(double value) const;
-  NamedLosses average_over_ranks(const NamedLosses& own) const;
 
   LoopContext& context_;
+  RankBatch& rank_batch_;
   bool is_of_several() const { return context_.group != nullptr; }
 
   std::unique_ptr<dist::GradientSync> sync_;  // Null in one process, and for a sharded model.
-  double rank_share_ = 1.0;             // Weight of this rank's batch relative to the average.
+  double rank_share_ = 1.0;  // Weight of this rank's batch relative to the average.
+  struct SentBuffer {
+    at::Tensor tensor;
+    std::int64_t version;
+  };
+  // The buffers as rank 0 last sent them; nullopt before the first batch.
+  std::optional<std::vector<SentBuffer>> sent_buffers_;
   PendingLosses::NamedTensors totals_;  // Losses of the batch, on the device.
-  PendingLosses pending_;
 };
 
 // Drops the gradients of every parameter.

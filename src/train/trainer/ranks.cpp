@@ -95,10 +95,7 @@ std::optional<std::int64_t> least_of_ranks(std::optional<std::int64_t> own) {
 Requests of_all_ranks(Requests own) {
   if (dist::group() == nullptr) return own;
   const auto sums = dist::sum({own.save ? 1.0 : 0.0, own.stop ? 1.0 : 0.0}, "asking for signals");
-  own.save = sums[0] > 0;
-  own.stop = sums[1] > 0;
-  if ((own.save || own.stop) && own.reason.empty()) own.reason = "requested on another rank";
-  return own;
+  return joint_requests(std::move(own), sums[0] > 0, sums[1] > 0);
 }
 
 double usable_processors_of_rank() {

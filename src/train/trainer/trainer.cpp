@@ -308,11 +308,8 @@ FitResult Trainer::Impl::run_loop(const FitOptions& fit_options) {
   const RequestService attended(outside.requests,
                                 outside.signals ? std::optional(request_options()) : std::nullopt);
   // A request to one rank is a request to all, whichever rank handles signals.
-  const auto agreed = [&](const Requests& asked) {
-    return of_all_ranks(merge_requests(std::exchange(outside.unserved, {}), asked));
-  };
-  outside.unserved =
-      agreed(outside.requests ? outside.requests->poll_before_training() : Requests());
+  outside.unserved = of_all_ranks(merge_requests(
+      outside.unserved, outside.requests ? outside.requests->poll_before_training() : Requests()));
   trained = true;
   if (outside.unserved.stop) {
     stop_before_first_batch(std::exchange(outside.unserved, {}));
@@ -330,9 +327,18 @@ FitResult Trainer::Impl::run_loop(const FitOptions& fit_options) {
              resumed.is_there = false;
              State::CheckpointForm::of(state).pending_rng.reset();
            },
-       .serve_requests =
-           [&] { return serve(agreed(outside.requests ? outside.requests->poll() : Requests())); },
-       .serve_at_end = [&] { serve(std::exchange(outside.unserved, {})); },
+       .requests = &outside.unserved,
+       .poll_requests =
+           [&] {
+             if (!outside.requests) return;
+             outside.unserved = merge_requests(outside.unserved, outside.requests->poll());
+           },
+       .serve_requests = [&] { return serve(std::exchange(outside.unserved, {})); },
+       // If another rank called stop_training() in the batch of a stop, the next fit() serves it.
+       .serve_at_end =
+           [&] {
+             if (!outside.unserved.stop) serve(std::exchange(outside.unserved, {}));
+           },
        .excuses_failed_save = [&](const Error& error) { return excuses(error); }});
   const std::int64_t first_batch = state.timestamp.batch;
   context.times = PhaseTimes(first_batch);
@@ -409,7 +415,7 @@ void Trainer::Impl::log_times() {
 }
 
 bool Trainer::Impl::excuses(const Error& failed_save) {
-  if (!outside.signals || !is_stop_asked()) return false;
+  if (!outside.signals || !(is_stop_asked() || outside.unserved.stop)) return false;
   logger.log_message(std::string("warning: a save failed: ") + failed_save.what());
   return true;
 }

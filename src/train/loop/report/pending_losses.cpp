@@ -80,4 +80,10 @@ std::vector<BatchLosses> PendingLosses::take_all() {
   return taken;
 }
 
+std::optional<BatchLosses> PendingLosses::take_oldest_ended() {
+  if (batches_.empty()) return std::nullopt;
+  if (batches_.front().copied && batches_.size() == 1) return std::nullopt;
+  return take_first();
+}
+
 }  // namespace cairn

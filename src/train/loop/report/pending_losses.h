@@ -36,6 +36,9 @@ class PendingLosses {
   void add(std::int64_t batch, const NamedTensors& losses);
   std::vector<BatchLosses> take_arrived();
   std::vector<BatchLosses> take_all();
+  // The oldest batch, if its losses are in the host's memory or a newer batch follows it; nullopt
+  // otherwise. May wait for the device.
+  std::optional<BatchLosses> take_oldest_ended();
   bool empty() const { return batches_.empty(); }
 
  private:
