@@ -1,17 +1,24 @@
-// Optimizers on a device take the parameters as lists of tensors: a few
-// operators, however many parameters there are. The simulated device has such
-// operators while a SimLists lives. The CUDA device has its own.
+// Optimizers, clipping and unscaling on a device take the parameters as lists of tensors: a few
+// operators, however many parameters there are. The simulated device has such operators while a
+// SimLists lives. The CUDA device has its own.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "cairn/algorithms/gradient_clipping.h"
 #include "cairn/optim/optimizers.h"
+#include "cairn/train/logger.h"
+#include "cairn/train/model.h"
+#include "cairn/train/scaler.h"
+#include "cairn/train/state.h"
+#include "cairn/train/state_dict.h"
 
 #include "testing/operator_count.h"
 #include "testing/optimizer_cases.h"
@@ -158,6 +165,65 @@ TEST_P(DeviceListsTest, TypesAreListsOfTheirOwn) {
   SGD({.lr = 0.5}).create(on_cpu)->step();
   for (std::size_t i = 0; i < on_cpu.size(); ++i) {
     EXPECT_TRUE(on_device[i].cpu().equal(on_cpu[i])) << i;
+  }
+}
+
+struct ListModule : torch::nn::Module {
+  explicit ListModule(c10::Device device) {
+    for (std::size_t i = 0; i < kParameters; ++i) {
+      const at::Tensor& made =
+          register_parameter(testing::weight_name(i), numbers_of(i, 0).to(device));
+      made.mutable_grad() = numbers_of(i, 1).to(device);
+    }
+  }
+  at::Tensor forward(const at::Tensor& x) { return x; }
+};
+
+// Clips the gradients of a module on each device, and returns the number of operators on `device`.
+int clip_on_both(const std::string& type, double threshold, c10::Device device) {
+  int calls = 0;
+  std::vector<std::shared_ptr<ListModule>> modules;
+  for (const c10::Device on : {c10::Device(c10::kCPU), device}) {
+    modules.push_back(std::make_shared<ListModule>(on));
+    State state;
+    state.model = classifier(modules.back());
+    Logger logger(state);
+    const testing::OperatorCount count;
+    GradientClipping({.clipping_type = type, .clipping_threshold = threshold})
+        .apply(Event::kAfterTrainBatch, state, logger);
+    calls = count.calls();
+  }
+  for (std::size_t i = 0; i < kParameters; ++i) {
+    EXPECT_TRUE(at::allclose(modules[0]->parameters()[i].grad(),
+                             modules[1]->parameters()[i].grad().cpu(), 1e-4, 1e-6))
+        << i;
+  }
+  return calls;
+}
+
+TEST_P(DeviceListsTest, ClippingByNormCallsFewOperators) {
+  EXPECT_LE(clip_on_both("norm", 0.5, device), kMostCalls);
+  EXPECT_LE(clip_on_both("norm", 1e6, device), kMostCalls);
+}
+
+TEST_P(DeviceListsTest, ClippingByValueComputesWhatTheCpuComputes) {
+  EXPECT_GE(clip_on_both("value", 0.5, device), 1);
+}
+
+TEST_P(DeviceListsTest, UnscalingCallsFewOperatorsAndFindsInfinities) {
+  for (const float bad : {0.0F, std::numeric_limits<float>::infinity(), std::nanf("")}) {
+    SCOPED_TRACE(bad);
+    ListRun run(SGD({.lr = 1}), device);
+    for (std::size_t i = 0; i < kParameters; ++i)
+      run.parameters[i].mutable_grad() = numbers_of(i, 1).to(device);
+    if (bad != 0) run.parameters[70].mutable_grad().fill_(bad);
+    GradScaler scaler({.init_scale = 4});
+    const testing::OperatorCount count;
+    scaler.unscale_(*run.optimizer);
+    EXPECT_LE(count.calls(), kMostCalls);
+    EXPECT_TRUE(at::allclose(run.parameters[9].grad().cpu(), numbers_of(9, 1) / 4));
+    scaler.step(*run.optimizer);
+    EXPECT_EQ(run.parameters[9].cpu().equal(numbers_of(9, 0)), bad != 0);
   }
 }
 
