@@ -7,6 +7,7 @@
 #include <torch/torch.h>
 
 #include <atomic>
+#include <cmath>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -292,6 +293,74 @@ void make_known() {
   static_cast<void>(is_done);
 }
 
+// --- Operators on lists of tensors ---------------------------------------------------------------
+
+using Tensors = std::vector<at::Tensor>;
+
+Tensors all_on_host(const Tensors& tensors) {
+  Tensors host;
+  for (const at::Tensor& tensor : tensors)
+    host.push_back(on_host(tensor));
+  return host;
+}
+
+// Calls the operator on the CPU, with tensors that share the memory of the given ones.
+void list_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  SimStreams::all().finish(current_stream);
+  for (auto given = stack->end() - static_cast<std::ptrdiff_t>(op.schema().arguments().size());
+       given != stack->end(); ++given) {
+    if (given->isTensor()) {
+      *given = on_host(given->toTensor());
+    } else if (given->isTensorList()) {
+      *given = all_on_host(given->toTensorVector());
+    }
+  }
+  op.callBoxed(stack);
+  if (op.schema().returns().empty()) return;
+  Tensors results = stack->back().toTensorVector();
+  is_computing = true;
+  for (at::Tensor& result : results)
+    result = result.to(sim_device());
+  is_computing = false;
+  stack->back() = results;
+}
+
+// Older libtorches have the next two on CUDA devices only.
+
+void fused_adam_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  SimStreams::all().finish(current_stream);
+  const std::vector<c10::IValue> given = torch::jit::pop(*stack, op.schema().arguments().size());
+  const auto list = [&](std::size_t i) { return all_on_host(given[i].toTensorVector()); };
+  const auto number = [&](std::size_t i) { return given[i].toDouble(); };
+  const Tensors w = list(0);
+  const Tensors g = list(1);
+  const Tensors m = list(2);
+  const Tensors v = list(3);
+  const Tensors largest = list(4);
+  const Tensors count = list(5);
+  const double beta1 = number(7);
+  const double beta2 = number(8);
+  for (std::size_t i = 0; i < w.size(); ++i) {
+    const double k = count[i].item<double>();
+    const at::Tensor gradient = g[i] + w[i] * number(9);
+    m[i].copy_(beta1 * m[i] + (1 - beta1) * gradient);
+    v[i].copy_(beta2 * v[i] + (1 - beta2) * gradient * gradient);
+    if (given[11].toBool()) largest[i].copy_(at::maximum(largest[i], v[i]));
+    const at::Tensor& second = given[11].toBool() ? largest[i] : v[i];
+    const at::Tensor norm = (second / (1 - std::pow(beta2, k))).sqrt() + number(10);
+    w[i].sub_(m[i] / norm * (number(6) / (1 - std::pow(beta1, k))));
+  }
+}
+
+void unscale_on_host(const c10::OperatorHandle& /*op*/, torch::jit::Stack* stack) {
+  SimStreams::all().finish(current_stream);
+  const std::vector<c10::IValue> given = torch::jit::pop(*stack, 3);
+  for (const at::Tensor& gradient : all_on_host(given[0].toTensorVector())) {
+    if (!at::isfinite(gradient).all().item<bool>()) on_host(given[1].toTensor()).fill_(1);
+    gradient.mul_(on_host(given[2].toTensor()));
+  }
+}
+
 }  // namespace
 
 c10::Device sim_device() {
@@ -332,6 +401,30 @@ SimGathering::SimGathering() : kernel_(std::make_unique<Kernel>()) {
 SimGathering::~SimGathering() = default;
 
 std::uint64_t SimGathering::count() const { return gathered; }
+
+struct SimLists::Kernels {
+  torch::Library library{torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__,
+                         __LINE__};
+};
+
+SimLists::SimLists(bool fused) : kernels_(std::make_unique<Kernels>()) {
+  using torch::CppFunction;
+  torch::Library& library = kernels_->library;
+  for (const char* name :
+       {"_foreach_add.List", "_foreach_add_.List", "_foreach_add_.Scalar",
+        "_foreach_addcdiv_.Scalar", "_foreach_addcdiv_.ScalarList", "_foreach_addcmul.Scalar",
+        "_foreach_addcmul_.Scalar", "_foreach_clamp_max_.Scalar", "_foreach_clamp_min_.Scalar",
+        "_foreach_div.ScalarList", "_foreach_div_.ScalarList", "_foreach_maximum_.List",
+        "_foreach_mul.ScalarList", "_foreach_mul_.List", "_foreach_mul_.Scalar",
+        "_foreach_mul_.Tensor", "_foreach_norm.Scalar", "_foreach_sqrt"}) {
+    library.impl(name, CppFunction::makeFromBoxedFunction<&list_on_host>());
+  }
+  library.impl("_amp_foreach_non_finite_check_and_unscale_",
+               CppFunction::makeFromBoxedFunction<&unscale_on_host>());
+  if (!fused) return;
+  library.impl("_fused_adam_", CppFunction::makeFromBoxedFunction<&fused_adam_on_host>());
+}
+SimLists::~SimLists() = default;
 
 void move_to_sim_device(const at::Tensor& tensor) {
   give_memory_of(tensor.detach().to(sim_device()), tensor);

@@ -42,6 +42,21 @@ class SimGathering {
   struct Kernel;
   std::unique_ptr<Kernel> kernel_;
 };
+// While this object lives, the device has kernels for the operators on lists of tensors that
+// optimizers, clipping and unscaling call. A call of one is one call, not one for each tensor. Call
+// let_sim_device_compute() before.
+class SimLists {
+ public:
+  // `fused`: also libtorch's fused step of Adam.
+  explicit SimLists(bool fused);
+  ~SimLists();
+  SimLists(const SimLists&) = delete;
+  SimLists& operator=(const SimLists&) = delete;
+
+ private:
+  struct Kernels;
+  std::unique_ptr<Kernels> kernels_;
+};
 // The n-th copy from now, counted from 1, fails when it is done.
 void fail_sim_copy(std::uint64_t n);
 // If true, all streams except the default one do their work at once. A device that computes for

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -16,6 +17,7 @@
 #include "cairn/train/state.h"
 
 #include "core/text/float_text.h"
+#include "train/fused/fused_step.h"
 
 namespace cairn {
 namespace {
@@ -32,7 +34,6 @@ at::Tensor unit_norms(const at::Tensor& tensor) {
 }
 
 void clip_adaptive(const std::vector<at::Tensor>& parameters, double threshold) {
-  const torch::NoGradGuard no_grad;
   for (const at::Tensor& parameter : parameters) {
     const at::Tensor& gradient = parameter.grad();
     if (!gradient.defined()) continue;
@@ -47,11 +48,12 @@ void clip_adaptive(const std::vector<at::Tensor>& parameters, double threshold) 
 // fixed order.
 constexpr std::int64_t kLargestInOneThread = 32768;
 
-at::Tensor l2_norm(const at::Tensor& tensor) {
-  if (!tensor.device().is_cpu() || tensor.scalar_type() != at::kFloat || !tensor.is_contiguous() ||
-      tensor.numel() >= kLargestInOneThread) {
-    return tensor.norm(2);
-  }
+bool is_summed_in_lanes(const at::Tensor& tensor) {
+  return tensor.device().is_cpu() && tensor.scalar_type() == at::kFloat && tensor.is_contiguous() &&
+         tensor.numel() < kLargestInOneThread;
+}
+
+float norm_in_lanes(const at::Tensor& tensor) {
   constexpr std::size_t kLanes = 8;
   const std::span<const float> values(tensor.data_ptr<float>(),
                                       static_cast<std::size_t>(tensor.numel()));
@@ -66,43 +68,119 @@ at::Tensor l2_norm(const at::Tensor& tensor) {
   for (const float value : values.subspan(in_lanes)) {
     sum += value * value;
   }
-  return at::full({}, std::sqrt(sum), tensor.options());
+  return std::sqrt(sum);
 }
 
-// As torch.nn.utils.clip_grad_norm_ with norm_type 2.
-void clip_norm(const std::vector<at::Tensor>& parameters, double threshold) {
-  const torch::NoGradGuard no_grad;
-  std::vector<at::Tensor> norms;
+at::Tensor l2_norm(const at::Tensor& tensor) {
+  if (!is_summed_in_lanes(tensor)) return tensor.norm(2);
+  return at::full({}, norm_in_lanes(tensor), tensor.options());
+}
+
+std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters) {
+  std::vector<at::Tensor> gradients;
   for (const at::Tensor& parameter : parameters) {
-    if (parameter.grad().defined()) norms.push_back(l2_norm(parameter.grad()));
+    if (parameter.grad().defined()) gradients.push_back(parameter.grad());
   }
-  if (norms.empty()) return;
+  return gradients;
+}
+
+// Whether all gradients are on one device that has kernels for lists of tensors. (Those of libtorch
+// 1.13 miss the previous tensors when the last one is empty.)
+bool are_a_list(const std::vector<at::Tensor>& gradients) {
+  return std::ranges::all_of(gradients, [&](const at::Tensor& gradient) {
+    return gradient.numel() != 0 && !gradient.is_cpu() &&
+           gradient.device() == gradients.front().device() && fused::can_fuse(gradient, {}, {});
+  });
+}
+
+// The norm of each gradient, all on the device of the first.
+std::vector<at::Tensor> l2_norms(const std::vector<at::Tensor>& gradients) {
+  if (are_a_list(gradients)) return at::_foreach_norm(gradients, 2);
+  std::vector<at::Tensor> norms(gradients.size());
+  std::vector<std::size_t> small;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (is_summed_in_lanes(gradients[i])) {
+      norms[i] = at::empty({}, gradients[i].options());
+      small.push_back(i);
+    } else {
+      norms[i] = gradients[i].norm(2);
+    }
+  }
+  at::parallel_for(0, static_cast<std::int64_t>(small.size()), /*grain_size=*/8,
+                   [&](std::int64_t begin, std::int64_t end) {
+                     for (std::int64_t k = begin; k < end; ++k) {
+                       const std::size_t i = small[static_cast<std::size_t>(k)];
+                       *norms[i].data_ptr<float>() = norm_in_lanes(gradients[i]);
+                     }
+                   });
   for (at::Tensor& norm : norms) {
     norm = norm.to(norms.front().device());
   }
-  const at::Tensor factor = (threshold / (l2_norm(at::stack(norms)) + 1e-6)).clamp_max_(1.0);
-  for (const at::Tensor& parameter : parameters) {
-    if (parameter.grad().defined()) parameter.grad().mul_(factor.to(parameter.grad().device()));
+  return norms;
+}
+
+// Multiplies all gradients by a number. `by_operator(gradient)` multiplies one gradient that no
+// kernel fits. A tensor without dimensions is one: its type may be promoted to the number's.
+void scale(const std::vector<at::Tensor>& gradients, double factor, auto by_operator) {
+  fused::FusedStep<fused::Scale> fused;
+  for (const at::Tensor& gradient : gradients) {
+    if (gradient.dim() != 0 && fused::can_fuse(gradient, {}, {})) {
+      fused.add({.factor = factor}, gradient, {}, {});
+    } else {
+      by_operator(gradient);
+    }
+  }
+  fused.run();
+}
+
+// As torch.nn.utils.clip_grad_norm_ with norm_type 2. Does not wait for a device.
+void clip_norm(const std::vector<at::Tensor>& gradients, double threshold) {
+  if (gradients.empty()) return;
+  const at::Tensor norm = l2_norm(at::stack(l2_norms(gradients)));
+  const at::Tensor factor = (threshold / (norm + 1e-6)).clamp_max_(1.0);
+  const auto scale_one = [&factor](const at::Tensor& gradient) {
+    gradient.mul_(factor.to(gradient.device()));
+  };
+  if (factor.is_cpu()) {
+    scale(gradients, factor.item<double>(), scale_one);
+  } else if (are_a_list(gradients)) {
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 1)
+    at::_foreach_mul_(gradients, factor);
+#else
+    at::_foreach_mul_(gradients, std::vector<at::Tensor>(gradients.size(), factor));
+#endif
+  } else {
+    std::ranges::for_each(gradients, scale_one);
   }
 }
 
 // As clip_norm(), for gradients of which each rank has some rows.
-void clip_sharded_norm(const std::vector<at::Tensor>& parameters, double threshold,
+void clip_sharded_norm(const std::vector<at::Tensor>& gradients, double threshold,
                        const ShardedModule& sharding) {
-  const torch::NoGradGuard no_grad;
   double squares = 0;
-  for (const at::Tensor& parameter : parameters) {
-    if (!parameter.grad().defined() || parameter.grad().numel() == 0) continue;
-    const double norm = l2_norm(parameter.grad()).item<double>();
+  for (const at::Tensor& gradient : gradients) {
+    if (gradient.numel() == 0) continue;
+    const double norm = l2_norm(gradient).item<double>();
     squares += norm * norm;
   }
   const double norm =
       std::sqrt(sharding.sum_over_shards(squares, "adding up the norms of the gradients"));
   const double factor = threshold / (norm + 1e-6);
-  if (factor >= 1) return;
-  for (const at::Tensor& parameter : parameters) {
-    if (parameter.grad().defined()) parameter.grad().mul_(factor);
+  if (factor >= 1) return;  // NaN is not.
+  scale(gradients, factor, [factor](const at::Tensor& gradient) { gradient.mul_(factor); });
+}
+
+// As torch.nn.utils.clip_grad_value_.
+void clip_value(const std::vector<at::Tensor>& gradients, double threshold) {
+  fused::FusedStep<fused::Clamp> fused;
+  for (const at::Tensor& gradient : gradients) {
+    if (fused::can_fuse(gradient, {}, {})) {
+      fused.add({.limit = threshold}, gradient, {}, {});
+    } else {
+      gradient.clamp_(-threshold, threshold);
+    }
   }
+  fused.run();
 }
 
 }  // namespace
@@ -133,19 +211,22 @@ bool GradientClipping::match(Event event, const State& /*state*/) const {
 }
 
 void GradientClipping::apply(Event /*event*/, State& state, Logger& /*logger*/) {
+  const torch::NoGradGuard no_grad;
   const std::vector<at::Tensor> parameters = cairn::parameters(state.model->module());
+  const std::vector<at::Tensor> gradients = gradients_of(parameters);
+  const double threshold = options_.clipping_threshold;
   if (state.sharding && options_.clipping_type == ClippingType::kNorm) {
-    clip_sharded_norm(parameters, options_.clipping_threshold, *state.sharding);
+    clip_sharded_norm(gradients, threshold, *state.sharding);
   } else if (state.sharding && options_.clipping_type == ClippingType::kAdaptive) {
     throw UnsupportedError(
         "GradientClipping: \"adaptive\" needs whole weights, and each rank of a sharded model has "
         "only a part of them: use clipping_type \"norm\" or \"value\"");
   } else if (options_.clipping_type == ClippingType::kNorm) {
-    clip_norm(parameters, options_.clipping_threshold);
+    clip_norm(gradients, threshold);
   } else if (options_.clipping_type == ClippingType::kValue) {
-    torch::nn::utils::clip_grad_value_(parameters, options_.clipping_threshold);
+    clip_value(gradients, threshold);
   } else {
-    clip_adaptive(parameters, options_.clipping_threshold);
+    clip_adaptive(parameters, threshold);
   }
 }
 

@@ -21,10 +21,11 @@
 namespace cairn {
 namespace {
 
-class AdagradOptimizer final : public StepOf<torch::optim::Adagrad, torch::optim::AdagradOptions,
-                                             torch::optim::AdagradParamState> {
+class AdagradOptimizer final
+    : public FusableStepOf<torch::optim::Adagrad, torch::optim::AdagradOptions,
+                           torch::optim::AdagradParamState> {
  public:
-  using StepOf::StepOf;
+  using FusableStepOf::FusableStepOf;
 
  private:
   bool takes_sparse_gradients() const override { return true; }
@@ -54,7 +55,7 @@ class AdagradOptimizer final : public StepOf<torch::optim::Adagrad, torch::optim
     return rate;
   }
 
-  void update_all(const std::vector<Update>& updates) override {
+  void update_together(const std::vector<Update>& updates) override {
     fused::FusedStep<fused::Adagrad> fused;
     for (const Update& u : updates) {
       prepare_sum(u);
@@ -93,13 +94,15 @@ std::shared_ptr<torch::optim::Optimizer> Adagrad::create(std::vector<at::Tensor>
   check.not_negative("weight_decay", options_.weight_decay);
   check.not_negative("initial_accumulator_value", options_.initial_accumulator_value);
   check.not_negative("eps", options_.eps);
-  return std::make_shared<AdagradOptimizer>(
+  auto made = std::make_shared<AdagradOptimizer>(
       unique_tensors(std::move(parameters)),
       torch::optim::AdagradOptions(options_.lr)
           .lr_decay(options_.lr_decay)
           .weight_decay(options_.weight_decay)
           .initial_accumulator_value(options_.initial_accumulator_value)
           .eps(options_.eps));
+  made->set_fused(options_.fused);
+  return made;
 }
 
 }  // namespace cairn

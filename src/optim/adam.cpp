@@ -36,8 +36,8 @@ bool has_decoupled_flag(const torch::optim::OptimizerOptions& options) {
 }
 
 template <class TorchClass, class Options, class State>
-class AdamStepOf : public StepOf<TorchClass, Options, State> {
-  using Step = StepOf<TorchClass, Options, State>;
+class AdamStepOf : public FusableStepOf<TorchClass, Options, State> {
+  using Step = FusableStepOf<TorchClass, Options, State>;
 
  public:
   using Step::Step;
@@ -60,7 +60,7 @@ class AdamStepOf : public StepOf<TorchClass, Options, State> {
     adam_step(weights, gradient, moments, next_step(o, s));
   }
 
-  void update_all(const std::vector<typename Step::Update>& updates) final {
+  void update_together(const std::vector<typename Step::Update>& updates) final {
     fused::FusedStep<fused::Adam> fused;
     for (const auto& u : updates) {
       const fused::States states = moments_of(u).all();
@@ -146,13 +146,17 @@ class AdamWOptimizer final : public AdamWStepBase {
 
 std::shared_ptr<torch::optim::Optimizer> Adam::create(std::vector<at::Tensor> parameters) const {
   OptionChecks("Adam").adam(options_);
-  return std::make_shared<AdamOptimizer>(unique_tensors(std::move(parameters)), options_);
+  auto made = std::make_shared<AdamOptimizer>(unique_tensors(std::move(parameters)), options_);
+  made->set_fused(options_.fused);
+  return made;
 }
 
 std::shared_ptr<torch::optim::Optimizer> AdamW::create(std::vector<at::Tensor> parameters) const {
   OptionChecks("AdamW").adam(options_);
-  return std::make_shared<AdamWOptimizer>(unique_tensors(std::move(parameters)),
-                                          adam_options<torch::optim::AdamWOptions>(options_));
+  auto made = std::make_shared<AdamWOptimizer>(unique_tensors(std::move(parameters)),
+                                               adam_options<torch::optim::AdamWOptions>(options_));
+  made->set_fused(options_.fused);
+  return made;
 }
 
 }  // namespace cairn

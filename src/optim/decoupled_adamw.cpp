@@ -45,9 +45,9 @@ struct DecoupledAdamWState {
 };
 
 class DecoupledAdamWOptimizer final
-    : public OptimizerOf<DecoupledAdamWOptions, DecoupledAdamWState> {
+    : public FusableOptimizerOf<DecoupledAdamWOptions, DecoupledAdamWState> {
  public:
-  using OptimizerOf::OptimizerOf;
+  using FusableOptimizerOf::FusableOptimizerOf;
   std::string python_name() const override { return "DecoupledAdamW"; }
 
  private:
@@ -62,7 +62,7 @@ class DecoupledAdamWOptimizer final
     adam_step(weights, gradient, moments, next_step(u));
   }
 
-  void update_all(const std::vector<Update>& updates) override {
+  void update_together(const std::vector<Update>& updates) override {
     fused::FusedStep<fused::Adam> fused;
     for (const Update& u : updates) {
       const fused::States states = moments_of(u).all();

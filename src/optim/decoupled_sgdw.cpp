@@ -38,9 +38,10 @@ struct DecoupledSGDWState {
   }
 };
 
-class DecoupledSGDWOptimizer final : public OptimizerOf<DecoupledSGDWOptions, DecoupledSGDWState> {
+class DecoupledSGDWOptimizer final
+    : public FusableOptimizerOf<DecoupledSGDWOptions, DecoupledSGDWState> {
  public:
-  using OptimizerOf::OptimizerOf;
+  using FusableOptimizerOf::FusableOptimizerOf;
   std::string python_name() const override { return "DecoupledSGDW"; }
 
  private:
@@ -51,7 +52,7 @@ class DecoupledSGDWOptimizer final : public OptimizerOf<DecoupledSGDWOptions, De
     u.parameter.add_(d, -u.options.lr);
   }
 
-  void update_all(const std::vector<Update>& updates) override {
+  void update_together(const std::vector<Update>& updates) override {
     fused::FusedStep<fused::Sgd> fused;
     for (const Update& u : updates) {
       const Options& o = u.options;

@@ -45,9 +45,9 @@ struct NAdamState {
   }
 };
 
-class NAdamOptimizer final : public OptimizerOf<NAdamOptions, NAdamState> {
+class NAdamOptimizer final : public FusableOptimizerOf<NAdamOptions, NAdamState> {
  public:
-  using OptimizerOf::OptimizerOf;
+  using FusableOptimizerOf::FusableOptimizerOf;
   std::string python_name() const override { return "NAdam"; }
 
  private:
@@ -77,7 +77,7 @@ class NAdamOptimizer final : public OptimizerOf<NAdamOptions, NAdamState> {
             .moment = -o.lr * mu_next / (1 - product * mu_next)};
   }
 
-  void update_all(const std::vector<Update>& updates) override {
+  void update_together(const std::vector<Update>& updates) override {
     const auto step_of = [](const Update& u) {
       const Options& o = u.options;
       const Rates rates = next_rates(u);

@@ -7,6 +7,9 @@
 #include <cmath>
 #include <cstdint>
 #include <initializer_list>
+#include <vector>
+
+#include "cairn/optim/own_optimizer.h"
 
 #include "train/fused/fused_step.h"
 
@@ -129,6 +132,41 @@ struct DecayedMoments {
   at::Tensor exp_avg_sq;
 };
 
+// An optimizer class of libtorch with a step of all parameters together, unless the option `fused`
+// is false.
+template <class TorchClass, class Options, class State>
+class FusableStepOf : public StepOf<TorchClass, Options, State> {
+  using Step = StepOf<TorchClass, Options, State>;
+
+ public:
+  using Step::Step;
+  void set_fused(bool fused) { fused_ = fused; }
+
+ private:
+  void update_all(const std::vector<typename Step::Update>& updates) final {
+    fused_ ? update_together(updates) : Step::update_all(updates);
+  }
+  virtual void update_together(const std::vector<typename Step::Update>& updates) = 0;
+
+  bool fused_ = true;
+};
+
+// The same for a class of cairn's own, whose options have `fused`.
+template <class Options, class State>
+class FusableOptimizerOf : public OptimizerOf<Options, State> {
+  using Optimizer = OptimizerOf<Options, State>;
+
+ public:
+  using Optimizer::Optimizer;
+
+ private:
+  void update_all(const std::vector<typename Optimizer::Update>& updates) final {
+    const bool fused = updates.empty() || updates.front().options.fused;
+    fused ? update_together(updates) : Optimizer::update_all(updates);
+  }
+  virtual void update_together(const std::vector<typename Optimizer::Update>& updates) = 0;
+};
+
 // The rows of a sparse gradient.
 struct SparseRows {
   explicit SparseRows(const at::Tensor& given)
@@ -160,7 +198,9 @@ struct AdamStep {
             .beta2 = betas[1],
             .root = std::sqrt(1 - power(betas[1], step)),
             .eps = eps,
-            .rate = -lr / (1 - power(betas[0], step))};
+            .rate = -lr / (1 - power(betas[0], step)),
+            .lr = lr,
+            .count = step};
   }
 };
 

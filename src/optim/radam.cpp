@@ -44,9 +44,9 @@ struct RAdamState {
   }
 };
 
-class RAdamOptimizer final : public OptimizerOf<RAdamOptions, RAdamState> {
+class RAdamOptimizer final : public FusableOptimizerOf<RAdamOptions, RAdamState> {
  public:
-  using OptimizerOf::OptimizerOf;
+  using FusableOptimizerOf::FusableOptimizerOf;
   std::string python_name() const override { return "RAdam"; }
 
  private:
@@ -72,7 +72,7 @@ class RAdamOptimizer final : public OptimizerOf<RAdamOptions, RAdamState> {
     return std::sqrt((rho - 4) * (rho - 2) * rho_inf / ((rho_inf - 4) * (rho_inf - 2) * rho));
   }
 
-  void update_all(const std::vector<Update>& updates) override {
+  void update_together(const std::vector<Update>& updates) override {
     const auto step_of = [](const Update& u) {
       const Options& o = u.options;
       const std::int64_t k = u.state.step;

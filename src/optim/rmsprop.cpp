@@ -20,10 +20,11 @@
 namespace cairn {
 namespace {
 
-class RMSpropOptimizer final : public StepOf<torch::optim::RMSprop, torch::optim::RMSpropOptions,
-                                             torch::optim::RMSpropParamState> {
+class RMSpropOptimizer final
+    : public FusableStepOf<torch::optim::RMSprop, torch::optim::RMSpropOptions,
+                           torch::optim::RMSpropParamState> {
  public:
-  using StepOf::StepOf;
+  using FusableStepOf::FusableStepOf;
 
  private:
   void update(const Update& u) override {
@@ -56,7 +57,7 @@ class RMSpropOptimizer final : public StepOf<torch::optim::RMSprop, torch::optim
     if (u.options.centered()) prepare(u.parameter, {&u.state.grad_avg()});
   }
 
-  void update_all(const std::vector<Update>& updates) override {
+  void update_together(const std::vector<Update>& updates) override {
     fused::FusedStep<fused::Rmsprop> fused;
     for (const Update& u : updates) {
       prepare_states(u);
@@ -94,13 +95,15 @@ std::shared_ptr<torch::optim::Optimizer> RMSprop::create(std::vector<at::Tensor>
   check.not_negative("eps", options_.eps);
   check.not_negative("weight_decay", options_.weight_decay);
   check.not_negative("momentum", options_.momentum);
-  return std::make_shared<RMSpropOptimizer>(unique_tensors(std::move(parameters)),
-                                            torch::optim::RMSpropOptions(options_.lr)
-                                                .alpha(options_.alpha)
-                                                .eps(options_.eps)
-                                                .weight_decay(options_.weight_decay)
-                                                .momentum(options_.momentum)
-                                                .centered(options_.centered));
+  auto made = std::make_shared<RMSpropOptimizer>(unique_tensors(std::move(parameters)),
+                                                 torch::optim::RMSpropOptions(options_.lr)
+                                                     .alpha(options_.alpha)
+                                                     .eps(options_.eps)
+                                                     .weight_decay(options_.weight_decay)
+                                                     .momentum(options_.momentum)
+                                                     .centered(options_.centered));
+  made->set_fused(options_.fused);
+  return made;
 }
 
 }  // namespace cairn

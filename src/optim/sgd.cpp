@@ -19,10 +19,10 @@
 namespace cairn {
 namespace {
 
-class SGDOptimizer final
-    : public StepOf<torch::optim::SGD, torch::optim::SGDOptions, torch::optim::SGDParamState> {
+class SGDOptimizer final : public FusableStepOf<torch::optim::SGD, torch::optim::SGDOptions,
+                                                torch::optim::SGDParamState> {
  public:
-  using StepOf::StepOf;
+  using FusableStepOf::FusableStepOf;
 
  private:
   bool takes_sparse_gradients() const override { return true; }
@@ -44,7 +44,7 @@ class SGDOptimizer final
     u.parameter.add_(d, -o.lr());
   }
 
-  void update_all(const std::vector<Update>& updates) override {
+  void update_together(const std::vector<Update>& updates) override {
     fused::FusedStep<fused::Sgd> fused;
     for (const Update& u : updates) {
       const Options& o = u.options;
@@ -67,12 +67,14 @@ class SGDOptimizer final
 
 std::shared_ptr<torch::optim::Optimizer> SGD::create(std::vector<at::Tensor> parameters) const {
   OptionChecks("SGD").sgd(options_);
-  return std::make_shared<SGDOptimizer>(unique_tensors(std::move(parameters)),
-                                        torch::optim::SGDOptions(options_.lr)
-                                            .momentum(options_.momentum)
-                                            .dampening(options_.dampening)
-                                            .weight_decay(options_.weight_decay)
-                                            .nesterov(options_.nesterov));
+  auto made = std::make_shared<SGDOptimizer>(unique_tensors(std::move(parameters)),
+                                             torch::optim::SGDOptions(options_.lr)
+                                                 .momentum(options_.momentum)
+                                                 .dampening(options_.dampening)
+                                                 .weight_decay(options_.weight_decay)
+                                                 .nesterov(options_.nesterov));
+  made->set_fused(options_.fused);
+  return made;
 }
 
 }  // namespace cairn

@@ -43,6 +43,35 @@ TEST(GradientClippingTest, NormScalesAllGradientsTogether) {
   EXPECT_TRUE(torch::allclose(clipped.bias_grad(), torch::tensor({0.0, -12.0})));
 }
 
+// Many gradients, small and large, have the bits of one operator for each.
+TEST(GradientClippingTest, HasTheBitsOfTheOperators) {
+  const torch::nn::Sequential net(torch::nn::Linear(200, 300), torch::nn::Linear(300, 7),
+                                  torch::nn::Linear(7, 3));
+  State state;
+  state.model = classifier(net);
+  Logger logger{state};
+  for (const std::string type : {"norm", "value"}) {
+    std::vector<at::Tensor> before;
+    at::Tensor squares = torch::zeros({}, at::kDouble);
+    for (const at::Tensor& parameter : net->parameters()) {
+      at::Tensor& gradient = parameter.mutable_grad() = torch::randn_like(parameter).detach();
+      gradient.view(-1)[0] = 1;  // So that it becomes the factor.
+      before.push_back(gradient.clone());
+      squares += gradient.to(at::kDouble).square().sum();
+    }
+    GradientClipping({.clipping_type = type, .clipping_threshold = 0.75})
+        .apply(Event::kAfterTrainBatch, state, logger);
+    const at::Tensor factor = net->parameters().back().grad()[0].clone();
+    EXPECT_NEAR(factor.item<double>(), type == "norm" ? 0.75 / squares.sqrt().item<double>() : 0.75,
+                1e-6);
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      const at::Tensor expected =
+          type == "norm" ? before[i].mul(factor) : before[i].clamp(-0.75, 0.75);
+      EXPECT_TRUE(net->parameters()[i].grad().equal(expected)) << type << " " << i;
+    }
+  }
+}
+
 TEST(GradientClippingTest, ValueClampsEachElement) {
   Clipped clipped;
   clipped.clip("value", 7);

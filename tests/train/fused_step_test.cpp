@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cstring>
+#include <limits>
 #include <memory>
 #include <set>
 #include <string>
@@ -12,6 +14,7 @@
 
 #include "cairn/optim/optimizers.h"
 #include "cairn/train/optimizer_layout.h"
+#include "cairn/train/state_dict.h"
 
 #include "testing/optimizer_cases.h"
 #include "train/fused/rounding.h"
@@ -148,6 +151,53 @@ TEST_P(FusedStepTest, HasTheBitsOfTheOperators) {
   }
 }
 
+// A module whose optimizer has the option `fused`.
+template <class Recipe>
+struct OptionRun {
+  explicit OptionRun(bool fused) : net(torch::nn::Linear(5, 3)) {
+    const torch::NoGradGuard no_grad;
+    for (const at::Tensor& parameter : net->parameters())
+      parameter.copy_(at::arange(parameter.numel(), at::kFloat).view(parameter.sizes()));
+    optimizer = Recipe({.lr = 0.1, .weight_decay = 0.1, .fused = fused}).create(net->parameters());
+  }
+  // Returns the number of operators.
+  int step() {
+    for (const at::Tensor& parameter : net->parameters())
+      parameter.mutable_grad() = at::full_like(parameter, 0.3);
+    const OperatorCount count;
+    optimizer->step();
+    return OperatorCount::calls();
+  }
+  Value state() const { return optimizer_state_dict(*optimizer, *net); }
+
+  torch::nn::Linear net;
+  std::shared_ptr<torch::optim::Optimizer> optimizer;
+};
+
+template <class Recipe>
+void expect_option_for_this_process_only() {
+  OptionRun<Recipe> fused(true);
+  OptionRun<Recipe> by_operators(false);
+  for (int k = 0; k < 2; ++k) {
+    EXPECT_EQ(fused.step(), 0);
+    EXPECT_GE(by_operators.step(), 2);
+    EXPECT_EQ(fused.state(), by_operators.state());
+  }
+  load_optimizer_state_dict(*by_operators.optimizer, *by_operators.net, fused.state());
+  EXPECT_GE(by_operators.step(), 2);
+}
+
+TEST(FusedOptionTest, IsNoPartOfACheckpoint) {
+  expect_option_for_this_process_only<SGD>();
+  expect_option_for_this_process_only<AdamW>();
+  expect_option_for_this_process_only<RMSprop>();
+  expect_option_for_this_process_only<Adagrad>();
+  expect_option_for_this_process_only<NAdam>();
+  expect_option_for_this_process_only<RAdam>();
+  expect_option_for_this_process_only<DecoupledSGDW>();
+  expect_option_for_this_process_only<DecoupledAdamW>();
+}
+
 TEST(MixedStepTest, TakesWhatNoKernelFitsByOperators) {
   const at::Tensor dense = at::ones({4}).set_requires_grad(true);
   const at::Tensor half = at::ones({4}, at::kHalf).set_requires_grad(true);
@@ -172,6 +222,35 @@ TEST(AverageTest, HasTheBitsOfTheOperators) {
     fused.add({.smoothing = 0.99}, average, now, {});
     fused.run();
     EXPECT_TRUE(average.equal(expected));
+  }
+}
+
+at::Tensor with_infinities(at::ScalarType type) {
+  const at::Tensor made = at::randn({4099}, type);
+  made[7] = std::numeric_limits<double>::quiet_NaN();
+  made[4098] = std::numeric_limits<double>::infinity();
+  made[4000] = -std::numeric_limits<double>::infinity();
+  return made;
+}
+
+bool have_same_bits(const at::Tensor& a, const at::Tensor& b) {
+  return a.nbytes() == b.nbytes() && std::memcmp(a.data_ptr(), b.data_ptr(), a.nbytes()) == 0;
+}
+
+TEST(AloneStepTest, HasTheBitsOfTheOperator) {
+  for (const at::ScalarType type : {at::kFloat, at::kDouble}) {
+    const at::Tensor scaled = with_infinities(type);
+    const at::Tensor clamped = scaled.clone();
+    const at::Tensor expected_scaled = scaled.mul(0.3);
+    const at::Tensor expected_clamped = scaled.clamp(-0.7, 0.7);
+    fused::FusedStep<fused::Scale> scale;
+    scale.add({.factor = 0.3}, scaled, {}, {});
+    scale.run();
+    EXPECT_TRUE(have_same_bits(scaled, expected_scaled));
+    fused::FusedStep<fused::Clamp> clamp;
+    clamp.add({.limit = 0.7}, clamped, {}, {});
+    clamp.run();
+    EXPECT_TRUE(have_same_bits(clamped, expected_clamped));
   }
 }
 

@@ -43,6 +43,26 @@ TEST(GradScalerTest, SkipsTheStepAndBacksOffWhenAGradientIsNotFinite) {
   }
 }
 
+// In every place: in the middle of a vector, after the last whole one, in other threads' parts.
+TEST(GradScalerTest, FindsOneBadElementWhereverItIs) {
+  for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kHalf}) {
+    for (const std::int64_t place : {-1, 0, 7, 70001, 100002}) {
+      const at::Tensor first = torch::ones({3}, type).set_requires_grad(true);
+      const at::Tensor second = torch::ones({100003}, type).set_requires_grad(true);
+      first.mutable_grad() = torch::full({3}, 5.0, type);
+      second.mutable_grad() = torch::rand({100003}).to(type);
+      const at::Tensor expected = second.grad() * (1 / 3.0);
+      if (place >= 0) second.mutable_grad()[place] = std::numeric_limits<double>::infinity();
+      GradScaler scaler({.init_scale = 3});
+      const auto optimizer = SGD({.lr = 1}).create({first, second});
+      scaler.unscale_(*optimizer);
+      EXPECT_TRUE(second.grad().slice(0, 1000, 70000).equal(expected.slice(0, 1000, 70000)));
+      scaler.step(*optimizer);
+      EXPECT_EQ(first.equal(torch::ones({3}, type)), place >= 0) << type << " " << place;
+    }
+  }
+}
+
 TEST(GradScalerTest, GrowsAfterAnIntervalWithoutInfinities) {
   Training training;
   GradScaler scaler({.init_scale = 4, .growth_interval = 2});

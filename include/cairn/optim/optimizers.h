@@ -1,12 +1,15 @@
 // PyTorch's and Composer's optimizers, with the same options and defaults in the same order. These
 // optimizers compute what Python's do, and Python and cairn load each other's state. Options that
-// only choose how Python computes (foreach, capturable, differentiable, fused) have no field here;
-// their values from a file are kept. For an optimizer of your own see cairn/optim/own_optimizer.h.
+// only choose how Python computes (foreach, capturable, differentiable) have no field here; their
+// values from a file are kept. For an optimizer of your own see cairn/optim/own_optimizer.h.
 //
 // Common to all: schedulers multiply `lr`. `eps` keeps divisions finite; a larger one (1e-4) helps
 // in low precision. `weight_decay` pulls weights towards 0, through the gradient unless the
 // optimizer's decay is decoupled. `maximize` steps uphill. Values out of range throw UsageError
-// when the optimizer is made. Memory: each "State" below counts tensors of the parameters' size.
+// when the optimizer is made. `fused` steps all parameters together: on the CPU in one pass over
+// their memory, with the same bits as by single operators, and on a GPU by libtorch's operators for
+// lists of tensors, where the last bits may differ. It is no part of a checkpoint. Memory: each
+// "State" below counts tensors of the parameters' size.
 #pragma once
 
 #include <array>
@@ -30,6 +33,7 @@ struct SGDOptions {
   double weight_decay = 0;
   // Nesterov's momentum, which looks ahead; requires momentum, and no dampening.
   bool nesterov = false;
+  bool fused = true;
 };
 
 // Steps by the ratio of the mean gradient to its size, so that each weight moves by about lr
@@ -43,6 +47,7 @@ struct AdamOptions {
   // Divides by the largest mean square so far, so that steps do not grow again.
   bool amsgrad = false;
   bool decoupled_weight_decay = false;  // AdamW's decay (PyTorch 2.7)
+  bool fused = true;
 };
 
 // Adam with decoupled weight decay: weights shrink by lr * weight_decay, whatever their gradients
@@ -53,6 +58,7 @@ struct AdamWOptions {
   double eps = 1e-8;
   double weight_decay = 1e-2;  // 0.1 for large models
   bool amsgrad = false;
+  bool fused = true;
 };
 
 // Steps by the gradient divided by its mean size. State: one; one more with momentum, and one more
@@ -64,6 +70,7 @@ struct RMSpropOptions {
   double weight_decay = 0;
   double momentum = 0;
   bool centered = false;  // divides by the deviation from the mean gradient instead
+  bool fused = true;
 };
 
 // Divides by the root of the sum of all squares so far. Steps only get smaller, and rare features
@@ -75,6 +82,7 @@ struct AdagradOptions {
   // The start of every sum; above 0 it damps the first steps.
   double initial_accumulator_value = 0;
   double eps = 1e-10;
+  bool fused = true;
 };
 
 // Adagrad with windows instead of sums (arXiv:1212.5701): there is no lr to choose. State: two.
@@ -107,6 +115,7 @@ struct NAdamOptions {
   double momentum_decay = 4e-3;  // how fast the momentum grows to betas[0]
   bool decoupled_weight_decay = false;
   bool maximize = false;
+  bool fused = true;
   void describe(GroupFields& group);
 };
 
@@ -119,6 +128,7 @@ struct RAdamOptions {
   double weight_decay = 0;
   bool decoupled_weight_decay = false;
   bool maximize = false;
+  bool fused = true;
   void describe(GroupFields& group);
 };
 
@@ -196,6 +206,7 @@ struct DecoupledSGDWOptions {
   double dampening = 0;
   double weight_decay = 0;
   bool nesterov = false;
+  bool fused = true;
   static constexpr bool kHasInitialLr = true;
   void describe(GroupFields& group);
 };
@@ -208,6 +219,7 @@ struct DecoupledAdamWOptions {
   double eps = 1e-8;
   double weight_decay = 1e-5;
   bool amsgrad = false;
+  bool fused = true;
   static constexpr bool kHasInitialLr = true;
   void describe(GroupFields& group);
 };

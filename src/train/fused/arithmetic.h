@@ -73,6 +73,9 @@ struct Adam {
   double root = 1;  // of 1 - beta2^k
   double eps = 0;
   double rate = 0;  // -lr / (1 - beta1^k)
+  // For libtorch's own fused step (list_step.cpp).
+  double lr = 0;
+  long long count = 0;  // k
 
   template <class T, unsigned kFlags, bool kFma>
   inline __attribute__((always_inline)) void apply(T& w, T g, T& m, T& v, T& largest) const {
@@ -246,6 +249,60 @@ struct Average {
   template <class T, unsigned kFlags, bool kFma>
   inline __attribute__((always_inline)) void apply(T& average, T now, T&, T&, T&) const {
     average = add_scaled<kFma, T>(average * T(smoothing), T(1 - smoothing), now);
+  }
+};
+
+// --- Steps without a gradient --------------------------------------------------------------------
+// They change one tensor, here a gradient: it is the parameter of the step. kIsAlone says so.
+
+struct Scale {
+  static constexpr bool kIsAlone = true;
+  static constexpr unsigned kFlagBits = 0;
+  static constexpr bool uses(unsigned /*flags*/, int /*state*/) { return false; }
+
+  unsigned flags = 0;
+  double factor = 1;
+
+  template <class T, unsigned kFlags, bool kFma>
+  inline __attribute__((always_inline)) void apply(T& x, T, T&, T&, T&) const {
+    x *= T(factor);
+  }
+};
+
+// Tensor::clamp_(-limit, limit): NaN stays.
+struct Clamp {
+  static constexpr bool kIsAlone = true;
+  static constexpr unsigned kFlagBits = 0;
+  static constexpr bool uses(unsigned /*flags*/, int /*state*/) { return false; }
+
+  unsigned flags = 0;
+  double limit = 0;
+
+  template <class T, unsigned kFlags, bool kFma>
+  inline __attribute__((always_inline)) void apply(T& x, T, T&, T&, T&) const {
+    x = x < T(-limit) ? T(-limit) : x;
+    x = x > T(limit) ? T(limit) : x;
+  }
+};
+
+// Scales a gradient, and notes whether an element was infinite or NaN (loop/scaler.cpp).
+struct Unscale {
+  static constexpr bool kIsAlone = true;
+  static constexpr unsigned kFlagBits = 0;
+  static constexpr bool uses(unsigned /*flags*/, int /*state*/) { return false; }
+
+  unsigned flags = 0;
+  double factor = 1;
+  bool* found_inf = nullptr;  // set to true by any thread
+  unsigned bad = 0;
+
+  template <class T, unsigned kFlags, bool kFma>
+  inline __attribute__((always_inline)) void apply(T& x, T, T&, T&, T&) {
+    bad |= x - x == T(0) ? 0U : 1U;
+    x *= T(factor);
+  }
+  inline __attribute__((always_inline)) void finish() const {
+    if (bad != 0) __atomic_store_n(found_inf, true, __ATOMIC_RELAXED);
   }
 };
 

@@ -1,23 +1,23 @@
-// Steps several parameters in one pass over their memory, on the CPU.
+// Steps several parameters together: on the CPU in one pass over their memory, on other devices as
+// lists of tensors.
 #pragma once
 
 #include <ATen/Parallel.h>
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <vector>
 
 #include "train/fused/kernels.h"
+#include "train/fused/list_step.h"
 
 namespace cairn::fused {
 
-using States = std::array<at::Tensor, 3>;  // undefined where the step uses none
-
-// Whether a kernel computes the bits of ATen's operators for a parameter: it, its gradient and its
-// states are dense tensors of float32 or float64 in this machine's memory, with the same order of
-// elements.
+// Whether FusedStep takes a parameter: it, its gradient and its states are dense tensors of one
+// device and type, with the same order of elements. On the CPU the type is float32 or float64, and
+// the kernels have the bits of ATen's operators. Other devices have kernels for lists. `gradient`:
+// undefined for a step without one.
 bool can_fuse(const at::Tensor& parameter, const at::Tensor& gradient, const States& states);
 
 Slice slice_of(const at::Tensor& parameter, const at::Tensor& gradient, const States& states);
@@ -26,9 +26,9 @@ bool rounds_once(const at::Tensor& parameter);
 
 // `Step`: a step of arithmetic.h.
 template <class Step>
-class FusedStep {
+class CpuStep {
  public:
-  // The tensors can_fuse().
+  // The tensors can_fuse() and are on the CPU.
   void add(const Step& step, const at::Tensor& parameter, const at::Tensor& gradient,
            const States& states) {
     if (parameter.numel() == 0) return;
@@ -61,6 +61,28 @@ class FusedStep {
   };
   std::vector<Job> jobs_;
   std::int64_t total_ = 0;
+};
+
+template <class Step>
+class FusedStep {
+ public:
+  // The tensors can_fuse().
+  void add(const Step& step, const at::Tensor& parameter, const at::Tensor& gradient,
+           const States& states) {
+    if (parameter.is_cpu()) {
+      cpu_.add(step, parameter, gradient, states);
+    } else {
+      lists_.add(step, parameter, gradient, states);
+    }
+  }
+  void run() const {
+    cpu_.run();
+    lists_.run();
+  }
+
+ private:
+  CpuStep<Step> cpu_;
+  ListStep<Step> lists_;
 };
 
 }  // namespace cairn::fused

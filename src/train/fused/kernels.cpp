@@ -36,5 +36,8 @@ template Kernel<Adagrad> find_kernel(Element, unsigned, bool);
 template Kernel<Nadam> find_kernel(Element, unsigned, bool);
 template Kernel<Radam> find_kernel(Element, unsigned, bool);
 template Kernel<Average> find_kernel(Element, unsigned, bool);
+template Kernel<Scale> find_kernel(Element, unsigned, bool);
+template Kernel<Clamp> find_kernel(Element, unsigned, bool);
+template Kernel<Unscale> find_kernel(Element, unsigned, bool);
 
 }  // namespace cairn::fused

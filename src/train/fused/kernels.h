@@ -11,8 +11,8 @@ namespace cairn::fused {
 // The memory of one parameter, in the same order everywhere.
 struct Slice {
   void* parameter;
-  const void* gradient;
-  void* states[3];  // as many as Step::kStates; null where the step's flags need none
+  const void* gradient;  // null if the step is alone
+  void* states[3];       // null where the step uses none
 };
 
 // Steps the elements [begin, end).

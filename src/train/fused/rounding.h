@@ -15,6 +15,9 @@ enum class Rounding {
 
 // Computes a few thousand elements by ATen's operators and by arithmetic.h, once for each type.
 // Draws no random number. `type`: others than kFloat and kDouble are kUnknown. Thread-safe.
+//
+// bfloat16 has no kernels: ATen's Tensor::add(x, a) rounds once in whole vectors, and twice in the
+// elements after the last whole vector of each thread's part of a tensor.
 Rounding rounding_of(c10::ScalarType type);
 
 // A line about `rounding` for the run's log; empty if optimizers step in one pass.

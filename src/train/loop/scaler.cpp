@@ -9,6 +9,7 @@
 #include "cairn/train/parameters.h"
 
 #include "dist/group.h"
+#include "train/fused/fused_step.h"
 
 namespace cairn {
 namespace {
@@ -42,6 +43,52 @@ void check(const GradScalerOptions& options) {
 // PyTorch keeps the scale in a float32.
 double as_float32(double scale) { return static_cast<float>(scale); }
 
+constexpr const char* kUnscaleList = "aten::_amp_foreach_non_finite_check_and_unscale_";
+
+// Multiplies gradients by a factor, and finds out whether all their elements were finite.
+class Unscaling {
+ public:
+  explicit Unscaling(double factor) : step_{.factor = factor, .found_inf = &found_inf_} {}
+  Unscaling(const Unscaling&) = delete;
+  Unscaling& operator=(const Unscaling&) = delete;
+
+  void add(const at::Tensor& gradient) {
+    const bool fuses = fused::can_fuse(gradient, {}, {});
+    if (fuses && gradient.is_cpu()) {
+      on_cpu_.add(step_, gradient, {}, {});
+    } else if (fuses && fused::has_kernel(kUnscaleList, gradient.device())) {
+      on_devices_.add(step_, gradient, {}, {});
+    } else {
+      note(at::isfinite(gradient).all());
+      gradient.mul_(step_.factor);
+    }
+  }
+  // Returns whether an element was infinite or NaN. Waits for the device once.
+  bool run() {
+    on_cpu_.run();
+    on_devices_.for_each([this](const auto& list) { unscale(list.parameters); });
+    return found_inf_ || (finite_.defined() && !finite_.item<bool>());
+  }
+
+ private:
+  void unscale(const std::vector<at::Tensor>& gradients) {
+    const at::TensorOptions options = gradients.front().options().dtype(at::kFloat);
+    at::Tensor found = at::zeros({1}, options);
+    at::_amp_foreach_non_finite_check_and_unscale_(gradients, found,
+                                                   at::full({1}, step_.factor, options));
+    note((found == 0).all());
+  }
+  void note(const at::Tensor& finite) {
+    finite_ = finite_.defined() ? finite_.logical_and(finite.to(finite_.device())) : finite;
+  }
+
+  bool found_inf_ = false;
+  fused::Unscale step_;
+  fused::CpuStep<fused::Unscale> on_cpu_;
+  fused::ListStep<fused::Unscale> on_devices_;
+  at::Tensor finite_;  // one flag on a device
+};
+
 }  // namespace
 
 GradScaler::GradScaler(GradScalerOptions options)
@@ -56,19 +103,14 @@ at::Tensor GradScaler::scale(const at::Tensor& loss) const {
 void GradScaler::unscale_(torch::optim::Optimizer& optimizer) {
   if (!options_.enabled || unscaled_) return;
   const torch::NoGradGuard no_grad;
-  const double inverse = 1 / scale_;
-  at::Tensor finite;  // Computed on the device for all gradients, so that the host waits once.
+  Unscaling unscaling(1 / scale_);
   for (const auto& group : optimizer.param_groups()) {
     for (const at::Tensor& parameter : unique_tensors(group.params())) {
-      const at::Tensor& gradient = parameter.grad();
-      if (!gradient.defined()) continue;
-      const at::Tensor all = at::isfinite(gradient).all();
-      finite = finite.defined() ? finite.logical_and(all.to(finite.device())) : all;
-      gradient.mul_(inverse);
+      if (parameter.grad().defined()) unscaling.add(parameter.grad());
     }
   }
   unscaled_ = true;
-  found_inf_ = finite.defined() && !finite.item<bool>();
+  found_inf_ = unscaling.run();
 }
 
 void GradScaler::agree_over_ranks() {

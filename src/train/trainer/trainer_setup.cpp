@@ -27,6 +27,7 @@
 #include "dist/team.h"
 #include "io/file.h"
 #include "io/machine.h"
+#include "train/fused/list_step.h"
 #include "train/fused/rounding.h"
 #include "resuming/autoresume.h"
 #include "resuming/load_path.h"
@@ -157,6 +158,8 @@ void Trainer::Impl::Setup::run() {
   logger.log_message(set_up_threads(usable_processors_of_rank()));
   const std::string rounding = fused::rounding_problem(fused::rounding_of(at::kFloat));
   if (!rounding.empty()) logger.log_message(rounding);
+  const std::string steps = fused::describe_steps(context.device);
+  if (!steps.empty()) logger.log_message(steps);
   shard_model();
   make_optimizer();
   check_sharded();
