@@ -244,6 +244,8 @@ void add_machine(Flags flags, TrainerOptions& o) {
   flags.value("--interrupted-exit-code", o.interrupted_exit_code, "exit code after such a stop");
 }
 
+  flags.optional_toggle("allow-tf32", o.allow_tf32, "round float32 products on a GPU to TF32");
+  flags.toggle("cudnn-benchmark", o.cudnn_benchmark, "let cuDNN choose the fastest algorithms");
 }  // namespace
 
 void add_trainer_flags(CLI::App& app, TrainerOptions& options) {

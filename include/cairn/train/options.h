@@ -155,8 +155,9 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   bool autoresume_may_begin_anew = false;
   // "cpu" or "gpu". Default: gpu if there is one.
   std::optional<Word<DeviceKind>> device = std::nullopt;
-  // "fp32", "amp_fp16" or "amp_bf16". Default: amp_fp16 on a GPU, and fp32, the only choice, on a
-  // CPU. amp_bf16, on newer GPUs, needs no loss scaling.
+  // "fp32", "amp_fp16" or "amp_bf16". Default: amp_fp16 on a GPU, and fp32 on a CPU. amp_bf16, on
+  // newer GPUs and on processors with bfloat16, needs no loss scaling. A CPU does not take
+  // amp_fp16.
   std::optional<Word<Precision>> precision = std::nullopt;
   // The batch is computed in parts of this many samples, with the gradient of the whole batch. For
   // batches that do not fit the memory. Default: the whole batch at once. Code that looks across a
@@ -171,6 +172,15 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   bool deterministic_mode = false;
 
   // --- Several processes (docs/distributed.md) ---------------------------------------------------
+  // PyTorch's torch.backends.cuda.matmul.allow_tf32 and torch.backends.cudnn.allow_tf32, which
+  // Composer's DeviceGPU sets to true: float32 products on a GPU are rounded to TF32 (10 bits), and
+  // are several times faster. nullopt: libtorch's setting stays (only convolutions). For the whole
+  // process, also after this Trainer, as deterministic_mode is. No effect on a CPU.
+  std::optional<bool> allow_tf32 = std::nullopt;
+  // PyTorch's torch.backends.cudnn.benchmark: cuDNN times its algorithms for each new shape, and
+  // takes the fastest, which may have other bits in each run. For models whose batches have one
+  // shape. For the whole process. No effect on a CPU.
+  bool cudnn_benchmark = false;
 
   // How long one rank waits for the others in each collective.
   Seconds dist_timeout = std::chrono::minutes(5);

@@ -196,7 +196,7 @@ Losses BatchTrainer::forward() {
   const PhaseTimer timer(context_.times, Phase::kForward);
   engine.run_event(Event::kBeforeForward);
   {
-    const AutocastGuard autocast(context_.precision);
+    const AutocastGuard autocast(context_.precision, context_.device);
     state.outputs =
         in_model(context_, "forward()", [&] { return state.model->forward(state.batch); });
   }
@@ -204,7 +204,7 @@ Losses BatchTrainer::forward() {
   engine.run_event(Event::kBeforeLoss);
   Losses losses;
   {
-    const AutocastGuard autocast(context_.precision);
+    const AutocastGuard autocast(context_.precision, context_.device);
     in_batch(context_, "loss()", [&] {
       losses = state.model->loss(state.outputs, state.batch);
       state.loss = scalar_of(losses);
@@ -306,7 +306,7 @@ void BatchTrainer::update_metrics(const Batch& batch) {
   State& state = context_.state;
   const torch::NoGradGuard no_grad;
   const EvalMode eval_mode(state.model->module());
-  const AutocastGuard autocast(context_.precision);
+  const AutocastGuard autocast(context_.precision, context_.device);
   const Outputs outputs = in_batch(context_, "eval_forward()", [&] {  //
     return state.model->eval_forward(batch, &state.outputs);
   });

@@ -274,6 +274,8 @@ RankFacts facts_of(const TrainerOptions& options) {
   facts.add("deterministic_mode", options.deterministic_mode);
   facts.add("ddp_sync_strategy", options.ddp_sync_strategy);
   add_sharding(facts, options);
+  facts.add("allow_tf32", options.allow_tf32);
+  facts.add("cudnn_benchmark", options.cudnn_benchmark);
   add_loading(facts, options);
   add_savers(facts, options);
   add_loader(facts.of("train_dataloader"), options.train_dataloader);

@@ -20,6 +20,8 @@
 #include "storage/remote/source.h"
 #include "train/engine/run_name.h"
 #include "train/loop/eval_loop.h"
+#include "train/loop/microbatches.h"
+#include "train/loop/precision.h"
 #include "train/trainer/deepspeed_config.h"
 #include "train/trainer/ranks.h"
 #include "train/trainer/trainer_impl.h"
@@ -211,8 +213,10 @@ void check_device(const TrainerOptions& options, Conflicts& found) {
     const auto precision = options.precision->value();
     found.add(!precision, "precision is '" + *options.precision +
                               "'; this version knows fp32, amp_fp16 and amp_bf16");
-    found.add(precision && *precision != Precision::kFp32 && !on_gpu,
-              "precision " + *options.precision + " needs device gpu; on cpu only fp32 trains");
+    if (precision && !on_gpu) {
+      const std::string problem = cpu_precision_problem(*precision, cpu_has_bfloat16());
+      found.add(!problem.empty(), problem);
+    }
   }
   constexpr std::int64_t kMaxSeed = 0xFFFFFFFF;
   found.add(options.seed && (*options.seed < 0 || *options.seed > kMaxSeed),
@@ -229,6 +233,12 @@ void check_sharding(const TrainerOptions& options, const FSDPConfig& config, Con
   }
   if (config.sharding_strategy == ShardingStrategy::kNoShard) return;
   found.add(options.load_in_place,
+  found.add(options.deterministic_mode && options.allow_tf32.value_or(false),
+            "allow_tf32 does not go with deterministic_mode: which products are rounded to TF32 "
+            "depends on the GPU; leave one of them out");
+  found.add(options.deterministic_mode && options.cudnn_benchmark,
+            "cudnn_benchmark does not go with deterministic_mode: the fastest algorithm may be "
+            "another one in each run; leave one of them out");
             "load_in_place does not go with parallelism_config: each rank reads its rows of the "
             "weights, which takes no more memory; leave it out");
   found.add(options.ddp_sync_strategy == DdpSyncStrategy::kForcedSync,

@@ -53,6 +53,14 @@ void make_deterministic(bool on_gpu) {
 }
 
 template <class Destination>
+void choose_gpu_arithmetic(const TrainerOptions& options) {
+  if (options.allow_tf32) {
+    at::globalContext().setAllowTF32CuBLAS(*options.allow_tf32);
+    at::globalContext().setAllowTF32CuDNN(*options.allow_tf32);
+  }
+  if (options.cudnn_benchmark) at::globalContext().setBenchmarkCuDNN(true);
+}
+
 bool has(const Logger& logger) {
   return std::ranges::any_of(logger.destinations(), [](const auto& destination) {
     return dynamic_cast<const Destination*>(destination.get()) != nullptr;
@@ -237,6 +245,7 @@ void Trainer::Impl::Setup::choose_device() {
   context.sync_strategy = options.ddp_sync_strategy.value().value();
   if (options.deterministic_mode) make_deterministic(on_gpu);
   if (on_gpu) options.model->module().to(context.device);
+  choose_gpu_arithmetic(options);
 }
 
 void Trainer::Impl::Setup::make_optimizer() {
