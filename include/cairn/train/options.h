@@ -51,8 +51,8 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   bool spin_dataloaders = true;
   // "20ep", "900ba", "1e6sp", ...; not in "dur" or "sec". May be replaced by fit()'s duration.
   std::optional<Duration> max_duration = std::nullopt;
-  // Code that changes the computation: EMA, GradientClipping, LabelSmoothing. Algorithms run in
-  // this order, and at events called after_* in reverse order.
+  // Code that changes the computation: EMA, GradientClipping, LabelSmoothing, ChannelsLast.
+  // Algorithms run in this order, and at events called after_* in reverse order.
   HandleList<Algorithm> algorithms = {};
   // A recipe, AdamW({.lr = 1e-3}), or a shared pointer to an optimizer over the model's parameters.
   // Default: DecoupledSGDW(lr=0.1), with a warning, since it suits few models.

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "cairn/algorithms/channels_last.h"
 #include "cairn/algorithms/ema.h"
 #include "cairn/callbacks/checkpoint_saver.h"
 #include "cairn/dist/dist.h"
@@ -437,10 +438,12 @@ void Trainer::Impl::Setup::shard_model() {
 void Trainer::Impl::Setup::check_sharded() const {
   if (!state.sharding) return;
   for (const auto& algorithm : state.algorithms) {
-    if (dynamic_cast<const EMA*>(algorithm.get()) == nullptr) continue;
-    throw UnsupportedError(
-        "parallelism_config: EMA needs whole weights, and each rank of a sharded model has "
-        "only a part: leave it out, or set sharding_strategy to NO_SHARD");
+    const bool needs_whole = dynamic_cast<const EMA*>(algorithm.get()) != nullptr ||
+                             dynamic_cast<const ChannelsLast*>(algorithm.get()) != nullptr;
+    if (!needs_whole) continue;
+    throw UnsupportedError("parallelism_config: " + algorithm->name() +
+                           " needs whole weights, and each rank of a sharded model has only a "
+                           "part: leave it out, or set sharding_strategy to NO_SHARD");
   }
   if (!state.optimizer || !can_be_saved(*state.optimizer)) return;
   const std::string name = optimizer_name(*state.optimizer);
