@@ -23,6 +23,7 @@
 #include "cairn/train/handle.h"
 #include "cairn/train/interval.h"
 #include "cairn/train/logger.h"
+#include "cairn/train/microbatch_size.h"
 #include "cairn/train/model.h"
 #include "cairn/train/optimizer.h"
 #include "cairn/train/scheduler.h"
@@ -161,8 +162,9 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   std::optional<Word<Precision>> precision = std::nullopt;
   // The batch is computed in parts of this many samples, with the gradient of the whole batch. For
   // batches that do not fit the memory. Default: the whole batch at once. Code that looks across a
-  // batch (BatchNorm) sees the parts.
-  std::optional<std::int64_t> device_train_microbatch_size = std::nullopt;
+  // batch (BatchNorm) sees the parts. "auto": the whole batch; whenever a GPU's memory runs out,
+  // the size is halved for the rest of the run, and the batch is computed again (docs/trainer.md).
+  std::optional<MicrobatchSize> device_train_microbatch_size = std::nullopt;
   // Weighs the parts by tokens, not by samples: for padded text.
   bool accumulate_train_batch_on_tokens = false;
   // In [0, 2^32 - 1]. Default: random. A resumed run takes the checkpoint's seed.
@@ -170,8 +172,6 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   // Use PyTorch's deterministic algorithms: slower on a GPU, the same bits every time. Operations
   // that have none throw.
   bool deterministic_mode = false;
-
-  // --- Several processes (docs/distributed.md) ---------------------------------------------------
   // PyTorch's torch.backends.cuda.matmul.allow_tf32 and torch.backends.cudnn.allow_tf32, which
   // Composer's DeviceGPU sets to true: float32 products on a GPU are rounded to TF32 (10 bits), and
   // are several times faster. nullopt: libtorch's setting stays (only convolutions). For the whole
@@ -181,6 +181,8 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   // takes the fastest, which may have other bits in each run. For models whose batches have one
   // shape. For the whole process. No effect on a CPU.
   bool cudnn_benchmark = false;
+
+  // --- Several processes (docs/distributed.md) ---------------------------------------------------
 
   // How long one rank waits for the others in each collective.
   Seconds dist_timeout = std::chrono::minutes(5);

@@ -90,7 +90,7 @@ void BatchTrainer::join_ranks() {
 }
 
 void BatchTrainer::sync_gradients(bool is_before_backward) {
-  if (!sync_) return;
+  if (!sync_ || context_.state.auto_microbatching) return;
   const bool is_last = context_.microbatch + 1 == context_.microbatches;
   const bool is_each = context_.sync_strategy == DdpSyncStrategy::kMultiAutoSync;
   if (!is_last && !is_each) return;
@@ -121,7 +121,7 @@ double BatchTrainer::weight_of(const Batch& part) const {
   return static_cast<double>(tokens);
 }
 
-void BatchTrainer::evaluate() {
+void BatchTrainer::begin() {
   State& state = context_.state;
   for (const auto& [name, metric] : state.train_metrics)
     metric->reset();
@@ -129,7 +129,19 @@ void BatchTrainer::evaluate() {
   context_.engine.run_event(Event::kBeforeTrainBatch);
   drop_gradients(*state.optimizer);
   if (context_.group != nullptr) join_ranks();
-  run_microbatches();
+}
+
+void BatchTrainer::evaluate() {
+  State& state = context_.state;
+  if (state.auto_microbatching) {
+    compute_in_parts_that_fit(
+        context_, {.begin = [this] { begin(); }, .compute = [this] { run_microbatches(); }});
+    if (sync_)
+      sync_->finish("averaging the gradients of batch " + std::to_string(state.timestamp.batch));
+  } else {
+    begin();
+    run_microbatches();
+  }
   if (context_.precision == Precision::kAmpFp16) {
     state.scaler->unscale_(*state.optimizer);
     if (state.sharding) state.scaler->agree_over_ranks();
@@ -171,7 +183,8 @@ void BatchTrainer::run_microbatches() {
 
 // With multi_auto_sync, a rank with fewer microbatches still averages with the other ranks.
 std::size_t BatchTrainer::syncs_beyond_own(std::optional<std::int64_t> size) const {
-  if (!sync_ || context_.sync_strategy != DdpSyncStrategy::kMultiAutoSync) return 0;
+  if (!sync_ || context_.state.auto_microbatching) return 0;
+  if (context_.sync_strategy != DdpSyncStrategy::kMultiAutoSync) return 0;
   const auto own = static_cast<std::int64_t>(count_microbatches(context_, size));
   at::Tensor most = at::full({1}, own, at::kLong);
   dist::all_reduce(most, dist::ReduceOp::kMax);

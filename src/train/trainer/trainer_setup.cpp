@@ -28,12 +28,12 @@
 #include "dist/team.h"
 #include "io/file.h"
 #include "io/machine.h"
-#include "train/fused/rounding.h"
 #include "resuming/autoresume.h"
 #include "resuming/load_path.h"
 #include "saving/check_savers.h"
 #include "saving/trainer_calls.h"
 #include "train/data/data_spec.h"
+#include "train/fused/rounding.h"
 #include "train/loop/compute.h"
 #include "train/optimizer/parameter_names.h"
 #include "train/state/checkpoint_form.h"
@@ -53,7 +53,6 @@ void make_deterministic(bool on_gpu) {
   at::globalContext().setDeterministicCuDNN(true);
 }
 
-template <class Destination>
 void choose_gpu_arithmetic(const TrainerOptions& options) {
   if (options.allow_tf32) {
     at::globalContext().setAllowTF32CuBLAS(*options.allow_tf32);
@@ -62,6 +61,7 @@ void choose_gpu_arithmetic(const TrainerOptions& options) {
   if (options.cudnn_benchmark) at::globalContext().setBenchmarkCuDNN(true);
 }
 
+template <class Destination>
 bool has(const Logger& logger) {
   return std::ranges::any_of(logger.destinations(), [](const auto& destination) {
     return dynamic_cast<const Destination*>(destination.get()) != nullptr;
@@ -185,7 +185,7 @@ void Trainer::Impl::Setup::run() {
     trainer.bind_train_dataloader(options.train_dataloader, options.train_dataloader_label);
     trainer.subset_train_dataloader(options.train_subset_num_batches.value_or(-1));
   }
-  state.device_train_microbatch_size = options.device_train_microbatch_size;
+  trainer.set_microbatch_size(options.device_train_microbatch_size);
   trainer.scale_max_duration(options.scale_schedule_ratio);
   trainer.set_schedulers(options.schedulers, options.scale_schedule_ratio,
                          options.step_schedulers_every_batch);
@@ -245,8 +245,8 @@ void Trainer::Impl::Setup::choose_device() {
   context.accumulate_on_tokens = options.accumulate_train_batch_on_tokens;
   context.sync_strategy = options.ddp_sync_strategy.value().value();
   if (options.deterministic_mode) make_deterministic(on_gpu);
-  if (on_gpu) options.model->module().to(context.device);
   choose_gpu_arithmetic(options);
+  if (on_gpu) options.model->module().to(context.device);
 }
 
 void Trainer::Impl::Setup::make_optimizer() {
@@ -474,6 +474,7 @@ void Trainer::Impl::leave_together() {
 
 void Trainer::Impl::bind_train_dataloader(DataSpec dataloader, const std::string& label) {
   check_loader_of_rank(dataloader, "train_dataloader");
+  if (state.auto_microbatching) state.device_train_microbatch_size.reset();
   state.train_dataloader = std::move(dataloader);
   state.dataloader = &state.train_dataloader;
   state.dataloader_label = label;
@@ -489,6 +490,11 @@ void Trainer::Impl::subset_train_dataloader(std::int64_t batches) {
   }
   state.dataloader_len = epoch_length(state.train_dataloader, batches);
   state.dataloader_len = least_of_ranks(state.dataloader_len);
+}
+
+void Trainer::Impl::set_microbatch_size(const std::optional<MicrobatchSize>& size) {
+  state.auto_microbatching = size && size->is_auto();
+  state.device_train_microbatch_size = size ? size->samples() : std::nullopt;
 }
 
 void Trainer::Impl::scale_max_duration(double ratio) {
