@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cmath>
 #include <deque>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -177,11 +178,22 @@ using MaybeDevice = decltype(at::TensorOptions().device_opt());
 using MaybeBool = decltype(at::TensorOptions().pinned_memory_opt());
 using MaybeFormat = decltype(at::TensorOptions().memory_format_opt());
 
+constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
+std::atomic<std::uint64_t> most_bytes = kNoLimit;
+std::atomic<std::uint64_t> failed_allocations = 0;
+
+void check_memory(std::size_t bytes) {
+  if (bytes <= most_bytes) return;
+  ++failed_allocations;
+  TORCH_CHECK_WITH(OutOfMemoryError, false, "simulated device: no memory for ", bytes, " bytes");
+}
+
 at::Tensor sim_empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides, MaybeType dtype,
                              MaybeLayout /*layout*/, MaybeDevice device, MaybeBool /*pin*/) {
   const at::ScalarType type = dtype.value_or(at::kFloat);
   const std::size_t bytes =
       at::detail::computeStorageNbytes(sizes, strides, c10::elementSize(type));
+  check_memory(bytes);
   at::Allocator* const allocator = c10::GetCPUAllocator();
   at::DataPtr memory = allocator->allocate(bytes);
   memory.unsafe_set_device(device && device->has_index() ? *device
@@ -436,6 +448,14 @@ void run_on_sim_device(std::function<void()> work) {
 }
 
 void fail_sim_copy(std::uint64_t n) { SimStreams::all().fail_copy(n); }
+
+SimMemoryLimit::SimMemoryLimit(std::uint64_t bytes) {
+  failed_allocations = 0;
+  most_bytes = bytes;
+}
+SimMemoryLimit::~SimMemoryLimit() { most_bytes = kNoLimit; }
+
+std::uint64_t SimMemoryLimit::failures() const { return failed_allocations; }
 
 void hurry_sim_side_streams(bool hurry) { SimStreams::all().hurry(hurry); }
 

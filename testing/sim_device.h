@@ -59,6 +59,17 @@ class SimLists {
 };
 // The n-th copy from now, counted from 1, fails when it is done.
 void fail_sim_copy(std::uint64_t n);
+// While this object lives, the device has no memory for a tensor of more than `bytes` bytes, as if
+// other tensors had the rest: at::empty() throws c10::OutOfMemoryError.
+class SimMemoryLimit {
+ public:
+  explicit SimMemoryLimit(std::uint64_t bytes);
+  ~SimMemoryLimit();
+  SimMemoryLimit(const SimMemoryLimit&) = delete;
+  SimMemoryLimit& operator=(const SimMemoryLimit&) = delete;
+
+  std::uint64_t failures() const;  // Since this object was made.
+};
 // If true, all streams except the default one do their work at once. A device that computes for
 // long and copies meanwhile behaves like this.
 void hurry_sim_side_streams(bool hurry);

@@ -1,6 +1,7 @@
 #include "trainer_flags.h"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -97,6 +98,17 @@ class Flags {
     auto set = [&field](const Number& number) { field = number; };
     app_.add_option_function<Number>(name, set, help)
         ->default_str(field ? std::to_string(*field) : "");
+  }
+
+  void microbatch_size(const std::string& name, std::optional<cairn::MicrobatchSize>& field,
+                       const std::string& help) {
+    auto set = [&field](const std::string& text) {
+      std::int64_t samples = 0;
+      const char* const end = text.data() + text.size();
+      const bool is_number = std::from_chars(text.data(), end, samples).ptr == end;
+      field = is_number ? cairn::MicrobatchSize(samples) : cairn::MicrobatchSize(text);
+    };
+    app_.add_option_function<std::string>(name, set, help);
   }
 
   void toggle(const std::string& name, bool& field, const std::string& help) {
@@ -226,12 +238,14 @@ void add_saving(Flags flags, TrainerOptions& o) {
 void add_machine(Flags flags, TrainerOptions& o) {
   flags.optional_text("--device", o.device, "cpu or gpu");
   flags.optional_text("--precision", o.precision, "fp32, amp_fp16 or amp_bf16");
-  flags.optional_number("--device-train-microbatch-size", o.device_train_microbatch_size,
-                        "samples at a time; none: the whole batch");
+  flags.microbatch_size("--device-train-microbatch-size", o.device_train_microbatch_size,
+                        "samples at a time, or auto; none: the whole batch");
   flags.toggle("accumulate-train-batch-on-tokens", o.accumulate_train_batch_on_tokens,
                "weigh microbatches by tokens");
   flags.optional_number("--seed", o.seed, "0 to 4294967295");
   flags.toggle("deterministic-mode", o.deterministic_mode, "refuse nondeterministic kernels");
+  flags.optional_toggle("allow-tf32", o.allow_tf32, "round float32 products on a GPU to TF32");
+  flags.toggle("cudnn-benchmark", o.cudnn_benchmark, "let cuDNN choose the fastest algorithms");
   flags.seconds("--dist-timeout", o.dist_timeout, "how long a process waits for the others");
   flags.value("--ddp-sync-strategy", o.ddp_sync_strategy,
               "single_auto_sync, multi_auto_sync or forced_sync");

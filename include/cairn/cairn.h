@@ -5,6 +5,7 @@
 // cairn::core: neither needs libtorch.
 #pragma once
 
+#include "cairn/algorithms/channels_last.h"
 #include "cairn/algorithms/ema.h"
 #include "cairn/algorithms/gradient_clipping.h"
 #include "cairn/algorithms/label_smoothing.h"

@@ -340,6 +340,27 @@ TEST(Dist, TrainingIsAsInOneProcess) {
   }
 }
 
+// Rank 1 runs out of memory with 8 samples, and with 4. The bits are those of parts of 2 samples,
+// with dropout and batch norm.
+TEST(Dist, RanksMakePartsSmallerTogether) {
+  const Command train = {"train", "batch=8", "norm=1", "dropout=20", "duration=4ba"};
+  Job job(2, in_turn({train + Command{"memory=3"},
+                      train + Command{"memory=2", "strategy=multi_auto_sync"},
+                      train + Command{"micro=2", "strategy=forced_sync"},
+                      {"train", "batch=8", "memory=0"}}));
+  EXPECT_THAT(job.exit_codes(), Each(2)) << job.output(0) << job.output(1);
+  for (const std::size_t rank : {0, 1}) {
+    const std::string expected = part(job.output(rank), 2);
+    for (const std::size_t number : {0, 1}) {
+      const std::string found = part(job.output(rank), number);
+      EXPECT_EQ(rest_of_line(found, "fits"), " 2");
+      EXPECT_EQ(rest_of_line(found, "weights "), rest_of_line(expected, "weights "));
+      EXPECT_EQ(losses_of(found), losses_of(expected));
+    }
+    EXPECT_THAT(part(job.output(rank), 3), HasSubstr("for even one sample at a time"));
+  }
+}
+
 void expect_same_weights(const Job& job, std::size_t number) {
   const std::string first = rest_of_line(part(job.output(0), number), "weights ");
   EXPECT_NE(first, "");

@@ -1,6 +1,8 @@
 // Where dist_program keeps the files of a run, and how its arguments disturb access to them.
 #pragma once
 
+#include <c10/util/Exception.h>
+
 #include <condition_variable>
 #include <filesystem>
 #include <fstream>
@@ -16,7 +18,9 @@
 #include "cairn/loggers/remote_uploader_downloader.h"
 #include "cairn/loggers/run_directory_uploader.h"
 #include "cairn/storage/object_store.h"
+#include "cairn/train/callback.h"
 #include "cairn/train/options.h"
+#include "cairn/train/state.h"
 #include "cairn/train/trainer.h"
 
 #include "arguments.h"
@@ -35,6 +39,27 @@ class StatelessOnRank final : public cairn::Callback {
 
  private:
   std::int64_t rank_;
+};
+
+// Turns on State::auto_microbatching, as "auto" does on a GPU. On rank 1, forward of more samples
+// has no memory.
+class SmallMemory final : public cairn::Callback {
+ public:
+  explicit SmallMemory(std::int64_t samples) : samples_(samples) {}
+  std::string name() const override { return "SmallMemory"; }
+  void fit_start(cairn::State& state, cairn::Logger& /*logger*/) override {
+    state.auto_microbatching = true;
+  }
+  void after_forward(cairn::State& state, cairn::Logger& /*logger*/) override {
+    TORCH_CHECK_WITH(OutOfMemoryError,
+                     cairn::dist::rank() != 1 || state.batch[0].size(0) <= samples_, "no memory");
+  }
+  void fit_end(cairn::State& state, cairn::Logger& /*logger*/) override {
+    print_line("fits " + std::to_string(state.device_train_microbatch_size.value_or(0)));
+  }
+
+ private:
+  std::int64_t samples_;
 };
 
 class Surroundings {
@@ -56,6 +81,7 @@ class Surroundings {
   //  - run_directory=1: each rank sends its own folder.
   //  - events=1: two savers, one after batches, the other after epochs.
   //  - nodes=1: prints the hyperparameters that describe the machines.
+  //  - memory=SAMPLES: a SmallMemory.
   //  - no_state=R: rank R cannot give the state of a callback.
   //  - swap=FILE over=NAME, with load_path: after rank 0 has opened something, and before the other
   //    ranks do, FILE gets the name NAME.
@@ -95,6 +121,9 @@ class Surroundings {
       }
       options.save_folder.reset();
       options.autoresume = false;
+    }
+    if (arguments_.has("memory")) {
+      options.callbacks.push_back(std::make_shared<SmallMemory>(arguments_.number("memory", 0)));
     }
     if (arguments_.has("no_state")) {
       options.callbacks.push_back(

@@ -91,7 +91,11 @@ const Conflict kConflicts[] = {
     {"interrupted_exit_code", [](auto& o) { o.interrupted_exit_code = 256; }},
     {"device", [](auto& o) { o.device = "tpu"; }},
     {"precision", [](auto& o) { o.precision = "amp_fp8"; }},
-    {"precision", [](auto& o) { o.precision = "amp_bf16"; }},
+    {"precision", [](auto& o) { o.precision = "amp_fp16"; }},
+    {"allow_tf32 does not go with deterministic_mode",
+     [](auto& o) { o.allow_tf32 = o.deterministic_mode = true; }},
+    {"cudnn_benchmark does not go with deterministic_mode",
+     [](auto& o) { o.cudnn_benchmark = o.deterministic_mode = true; }},
     {"seed", [](auto& o) { o.seed = std::int64_t{1} << 32; }},
 };
 INSTANTIATE_TEST_SUITE_P(All, ResolveConflict, ::testing::ValuesIn(kConflicts));

@@ -14,8 +14,8 @@ struct WordsOf<DeviceKind> {
   static constexpr std::array kAll = {"cpu", "gpu"};
 };
 
-// The precision of forward and loss. On a GPU, the amp_* precisions compute in 16 bits where that
-// is safe (autocast).
+// The precision of forward and loss. The amp_* precisions compute in 16 bits where that is safe
+// (autocast).
 enum class Precision : std::uint8_t { kFp32, kAmpFp16, kAmpBf16 };
 template <>
 struct WordsOf<Precision> {

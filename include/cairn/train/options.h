@@ -23,6 +23,7 @@
 #include "cairn/train/handle.h"
 #include "cairn/train/interval.h"
 #include "cairn/train/logger.h"
+#include "cairn/train/microbatch_size.h"
 #include "cairn/train/model.h"
 #include "cairn/train/optimizer.h"
 #include "cairn/train/scheduler.h"
@@ -51,8 +52,8 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   bool spin_dataloaders = true;
   // "20ep", "900ba", "1e6sp", ...; not in "dur" or "sec". May be replaced by fit()'s duration.
   std::optional<Duration> max_duration = std::nullopt;
-  // Code that changes the computation: EMA, GradientClipping, LabelSmoothing. Algorithms run in
-  // this order, and at events called after_* in reverse order.
+  // Code that changes the computation: EMA, GradientClipping, LabelSmoothing, ChannelsLast.
+  // Algorithms run in this order, and at events called after_* in reverse order.
   HandleList<Algorithm> algorithms = {};
   // A recipe, AdamW({.lr = 1e-3}), or a shared pointer to an optimizer over the model's parameters.
   // Default: DecoupledSGDW(lr=0.1), with a warning, since it suits few models.
@@ -155,13 +156,15 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   bool autoresume_may_begin_anew = false;
   // "cpu" or "gpu". Default: gpu if there is one.
   std::optional<Word<DeviceKind>> device = std::nullopt;
-  // "fp32", "amp_fp16" or "amp_bf16". Default: amp_fp16 on a GPU, and fp32, the only choice, on a
-  // CPU. amp_bf16, on newer GPUs, needs no loss scaling.
+  // "fp32", "amp_fp16" or "amp_bf16". Default: amp_fp16 on a GPU, and fp32 on a CPU. amp_bf16, on
+  // newer GPUs and on processors with bfloat16, needs no loss scaling. A CPU does not take
+  // amp_fp16.
   std::optional<Word<Precision>> precision = std::nullopt;
   // The batch is computed in parts of this many samples, with the gradient of the whole batch. For
   // batches that do not fit the memory. Default: the whole batch at once. Code that looks across a
-  // batch (BatchNorm) sees the parts.
-  std::optional<std::int64_t> device_train_microbatch_size = std::nullopt;
+  // batch (BatchNorm) sees the parts. "auto": the whole batch; whenever a GPU's memory runs out,
+  // the size is halved for the rest of the run, and the batch is computed again (docs/trainer.md).
+  std::optional<MicrobatchSize> device_train_microbatch_size = std::nullopt;
   // Weighs the parts by tokens, not by samples: for padded text.
   bool accumulate_train_batch_on_tokens = false;
   // In [0, 2^32 - 1]. Default: random. A resumed run takes the checkpoint's seed.
@@ -169,6 +172,15 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   // Use PyTorch's deterministic algorithms: slower on a GPU, the same bits every time. Operations
   // that have none throw.
   bool deterministic_mode = false;
+  // PyTorch's torch.backends.cuda.matmul.allow_tf32 and torch.backends.cudnn.allow_tf32, which
+  // Composer's DeviceGPU sets to true: float32 products on a GPU are rounded to TF32 (10 bits), and
+  // are several times faster. nullopt: libtorch's setting stays (only convolutions). For the whole
+  // process, also after this Trainer, as deterministic_mode is. No effect on a CPU.
+  std::optional<bool> allow_tf32 = std::nullopt;
+  // PyTorch's torch.backends.cudnn.benchmark: cuDNN times its algorithms for each new shape, and
+  // takes the fastest, which may have other bits in each run. For models whose batches have one
+  // shape. For the whole process. No effect on a CPU.
+  bool cudnn_benchmark = false;
 
   // --- Several processes (docs/distributed.md) ---------------------------------------------------
 

@@ -84,6 +84,7 @@ class State {
   DataSpec train_dataloader;
   std::vector<Evaluator> evaluators;
   std::optional<std::int64_t> device_train_microbatch_size;  // nullopt: batches are not cut
+  bool auto_microbatching = false;  // whether that size is halved when a device's memory runs out
   // With defaults filled in, never absent.
   std::string device = "cpu";      // TrainerOptions::device, "cpu" or "gpu"
   std::string precision = "fp32";  // TrainerOptions::precision

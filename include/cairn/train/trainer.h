@@ -45,7 +45,7 @@ struct FitOptions {
   // The next two options apply to an eval_dataloader that is passed here.
   std::optional<std::int64_t> eval_subset_num_batches = std::nullopt;
   Interval eval_interval = 1;
-  std::optional<std::int64_t> device_train_microbatch_size = std::nullopt;
+  std::optional<MicrobatchSize> device_train_microbatch_size = std::nullopt;
 };
 
 // Why fit() returned. Failures are exceptions, and not among these.

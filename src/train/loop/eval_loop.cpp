@@ -276,7 +276,7 @@ EvalLoop::Round EvalLoop::run_batch(const Evaluator& evaluator, const Metrics& m
     ShardedPass pass(state);
     context_.engine.run_event(Event::kEvalBeforeForward);
     {
-      const AutocastGuard autocast(context_.precision);
+      const AutocastGuard autocast(context_.precision, context_.device);
       state.outputs = in_model(context_, "eval_forward()",  //
                                [&] { return state.model->eval_forward(state.batch, nullptr); });
     }

@@ -1,24 +1,36 @@
-// Precision of forward and loss: plain float32, or autocast to 16 bits on an accelerator.
+// Precision of forward and loss: plain float32, or autocast to 16 bits.
 #pragma once
 
 #include <ATen/core/Tensor.h>
+
+#include <string>
 
 #include "cairn/train/choices.h"
 
 namespace cairn {
 
-// Enables autocast of CUDA operations while it lives. Does nothing for kFp32.
+// Enables autocast of the device's operations while it lives. Does nothing for kFp32. A device that
+// is not a CPU is taken for a CUDA device.
 class AutocastGuard {
  public:
-  explicit AutocastGuard(Precision precision);
+  AutocastGuard(Precision precision, const at::Device& device);
   ~AutocastGuard();
   AutocastGuard(const AutocastGuard&) = delete;
   AutocastGuard& operator=(const AutocastGuard&) = delete;
 
  private:
   bool active_;
+  bool on_cpu_;
   bool was_enabled_ = false;
   at::ScalarType old_dtype_ = at::kHalf;
 };
+
+// Whether oneDNN computes in bfloat16 on this processor. Without that, autocast would be slower
+// than float32.
+bool cpu_has_bfloat16();
+
+// Why no model trains on a CPU with this precision: a sentence, or "" if one does.
+// `has_bfloat16`: cpu_has_bfloat16().
+std::string cpu_precision_problem(Precision precision, bool has_bfloat16);
 
 }  // namespace cairn

@@ -21,7 +21,7 @@ Outputs predict_batch(LoopContext& context) {
   context.engine.run_event(Event::kPredictBeforeForward);
   {
     ShardedPass pass(state);
-    const AutocastGuard autocast(context.precision);
+    const AutocastGuard autocast(context.precision, context.device);
     state.outputs = in_model(context, "eval_forward()",  //
                              [&] { return state.model->eval_forward(state.batch, nullptr); });
     pass.end();

@@ -119,7 +119,7 @@ bool BatchTrainer::has_other_buffers() const {
 }
 
 void BatchTrainer::sync_gradients(bool is_before_backward) {
-  if (!sync_) return;
+  if (!sync_ || context_.state.auto_microbatching) return;
   const bool is_last = context_.microbatch + 1 == context_.microbatches;
   const bool is_each = context_.sync_strategy == DdpSyncStrategy::kMultiAutoSync;
   if (!is_last && !is_each) return;
@@ -150,7 +150,7 @@ double BatchTrainer::weight_of(const Batch& part) const {
   return static_cast<double>(tokens);
 }
 
-void BatchTrainer::evaluate() {
+void BatchTrainer::begin() {
   State& state = context_.state;
   for (const auto& [name, metric] : state.train_metrics)
     metric->reset();
@@ -158,7 +158,19 @@ void BatchTrainer::evaluate() {
   context_.engine.run_event(Event::kBeforeTrainBatch);
   drop_gradients(*state.optimizer);
   if (context_.group != nullptr) join_ranks();
-  run_microbatches();
+}
+
+void BatchTrainer::evaluate() {
+  State& state = context_.state;
+  if (state.auto_microbatching) {
+    compute_in_parts_that_fit(
+        context_, {.begin = [this] { begin(); }, .compute = [this] { run_microbatches(); }});
+    if (sync_)
+      sync_->finish("averaging the gradients of batch " + std::to_string(state.timestamp.batch));
+  } else {
+    begin();
+    run_microbatches();
+  }
   if (context_.precision == Precision::kAmpFp16) {
     state.scaler->unscale_(*state.optimizer);
     if (state.sharding) state.scaler->agree_over_ranks();
@@ -200,7 +212,8 @@ void BatchTrainer::run_microbatches() {
 
 // With multi_auto_sync, a rank with fewer microbatches still averages with the other ranks.
 std::size_t BatchTrainer::syncs_beyond_own(std::optional<std::int64_t> size) const {
-  if (!sync_ || context_.sync_strategy != DdpSyncStrategy::kMultiAutoSync) return 0;
+  if (!sync_ || context_.state.auto_microbatching) return 0;
+  if (context_.sync_strategy != DdpSyncStrategy::kMultiAutoSync) return 0;
   const auto own = static_cast<std::int64_t>(count_microbatches(context_, size));
   at::Tensor most = at::full({1}, own, at::kLong);
   dist::all_reduce(most, dist::ReduceOp::kMax);
@@ -225,7 +238,7 @@ Losses BatchTrainer::forward() {
   const PhaseTimer timer(context_.times, Phase::kForward);
   engine.run_event(Event::kBeforeForward);
   {
-    const AutocastGuard autocast(context_.precision);
+    const AutocastGuard autocast(context_.precision, context_.device);
     state.outputs =
         in_model(context_, "forward()", [&] { return state.model->forward(state.batch); });
   }
@@ -233,7 +246,7 @@ Losses BatchTrainer::forward() {
   engine.run_event(Event::kBeforeLoss);
   Losses losses;
   {
-    const AutocastGuard autocast(context_.precision);
+    const AutocastGuard autocast(context_.precision, context_.device);
     in_batch(context_, "loss()", [&] {
       losses = state.model->loss(state.outputs, state.batch);
       state.loss = scalar_of(losses);
@@ -290,7 +303,7 @@ void BatchTrainer::update_metrics(const Batch& batch) {
   State& state = context_.state;
   const torch::NoGradGuard no_grad;
   const EvalMode eval_mode(state.model->module());
-  const AutocastGuard autocast(context_.precision);
+  const AutocastGuard autocast(context_.precision, context_.device);
   const Outputs outputs = in_batch(context_, "eval_forward()", [&] {  //
     return state.model->eval_forward(batch, &state.outputs);
   });

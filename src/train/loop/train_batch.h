@@ -16,6 +16,9 @@
 // A sharded model (State::sharding) averages its gradients itself, in every microbatch, whatever
 // the strategy is. All ranks do as many passes as the rank with the most microbatches.
 //
+// With State::auto_microbatching the ranks average after the last backward(), whatever the strategy
+// is, and steps 1 to 3 are repeated if a device's memory ran out (microbatches.h).
+//
 // An optimizer that needs a closure (LBFGS) receives steps 1 to 4, without its own step, as a
 // closure. As in Composer, the optimizer runs the closure as often as it needs; losses and metrics
 // are those of the last run.
@@ -52,6 +55,7 @@ class BatchTrainer {
 
  private:
   void evaluate();  // Everything except the optimizer step.
+  void begin();     // Up to the first microbatch.
   void run_microbatches();
   void run_microbatch(double weight);
   Losses forward();

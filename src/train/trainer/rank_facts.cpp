@@ -37,6 +37,8 @@ std::string fact_text(const Duration& value) { return value.time().to_string(); 
 std::string fact_text(const Interval& value) {
   return value.time() == nullptr ? "a function" : value.time()->to_string();
 }
+// Ranks may have other numbers.
+std::string fact_text(const MicrobatchSize& value) { return value.is_auto() ? "auto" : "a number"; }
 std::string fact_text(const std::vector<std::string>& values) {
   return fmt::format("[{}]", fmt::join(values, ", "));
 }
@@ -272,7 +274,11 @@ RankFacts facts_of(const TrainerOptions& options) {
   facts.add("spin_dataloaders", options.spin_dataloaders);
   facts.add("accumulate_train_batch_on_tokens", options.accumulate_train_batch_on_tokens);
   facts.add("deterministic_mode", options.deterministic_mode);
+  facts.add("allow_tf32", options.allow_tf32);
+  facts.add("cudnn_benchmark", options.cudnn_benchmark);
   facts.add("ddp_sync_strategy", options.ddp_sync_strategy);
+  const auto& size = options.device_train_microbatch_size;
+  facts.add("device_train_microbatch_size is auto", size && size->is_auto());
   add_sharding(facts, options);
   add_loading(facts, options);
   add_savers(facts, options);
@@ -296,6 +302,7 @@ RankFacts facts_of(const FitOptions& options) {
             options.schedulers ? std::optional(texts_of(*options.schedulers)) : std::nullopt);
   facts.add("scale_schedule_ratio", options.scale_schedule_ratio);
   facts.add("step_schedulers_every_batch", options.step_schedulers_every_batch);
+  facts.add("device_train_microbatch_size", options.device_train_microbatch_size);
   facts.add("eval_dataloader", std::string(options.eval_dataloader ? "given" : kNotGiven));
   if (!options.eval_dataloader) return all;
   facts.add("eval_interval", options.eval_interval);

@@ -20,6 +20,8 @@
 #include "storage/remote/source.h"
 #include "train/engine/run_name.h"
 #include "train/loop/eval_loop.h"
+#include "train/loop/microbatches.h"
+#include "train/loop/precision.h"
 #include "train/trainer/deepspeed_config.h"
 #include "train/trainer/ranks.h"
 #include "train/trainer/trainer_impl.h"
@@ -72,8 +74,13 @@ void check_train_subset(const std::optional<std::int64_t>& subset, Conflicts& fo
                                      "; give a positive number, or -1 for all batches");
 }
 
-void check_microbatch_size(const std::optional<std::int64_t>& size, Conflicts& found) {
-  found.add(size.value_or(1) < 1, "device_train_microbatch_size is less than 1");
+void check_microbatch_size(const std::optional<MicrobatchSize>& size, bool on_cpu, bool is_sharded,
+                           Conflicts& found) {
+  if (!size) return;
+  found.add(size->samples().value_or(1) < 1, "device_train_microbatch_size is less than 1");
+  if (!size->is_auto()) return;
+  const std::string problem = auto_microbatch_problem(on_cpu, is_sharded);
+  found.add(!problem.empty(), problem);
 }
 
 void check_ratio(double ratio, bool has_schedulers, Conflicts& found) {
@@ -97,7 +104,6 @@ void check_training(const TrainerOptions& options, Conflicts& found) {
               "scale_schedule_ratio scales max_duration " + max.to_string() + " down to nothing");
   }
   check_ratio(options.scale_schedule_ratio, !options.schedulers.empty(), found);
-  check_microbatch_size(options.device_train_microbatch_size, found);
   found.add(has_null(options.algorithms), "algorithms holds a null");
   found.add(has_null(options.schedulers), "schedulers holds a null");
   found.add(has_null(options.callbacks), "callbacks holds a null");
@@ -199,9 +205,20 @@ void check_autoresume(const TrainerOptions& options, Conflicts& found) {
             "autoresume needs save_latest_filename");
 }
 
+bool is_sharded(const TrainerOptions& options) {
+  try {
+    if (options.deepspeed_config) return deepspeed_stage(*options.deepspeed_config) > 0;
+  } catch (const UsageError&) {  // check_deepspeed() says it.
+    return false;
+  }
+  return options.parallelism_config && options.parallelism_config->fsdp &&
+         options.parallelism_config->fsdp->sharding_strategy != ShardingStrategy::kNoShard;
+}
+
 void check_device(const TrainerOptions& options, Conflicts& found) {
   const bool sees_gpu = torch::cuda::is_available();
   const bool on_gpu = options.device ? *options.device == DeviceKind::kGpu : sees_gpu;
+  check_microbatch_size(options.device_train_microbatch_size, !on_gpu, is_sharded(options), found);
   if (options.device) {
     found.add(!options.device->value(),
               "device is '" + *options.device + "'; this version knows cpu and gpu");
@@ -211,9 +228,17 @@ void check_device(const TrainerOptions& options, Conflicts& found) {
     const auto precision = options.precision->value();
     found.add(!precision, "precision is '" + *options.precision +
                               "'; this version knows fp32, amp_fp16 and amp_bf16");
-    found.add(precision && *precision != Precision::kFp32 && !on_gpu,
-              "precision " + *options.precision + " needs device gpu; on cpu only fp32 trains");
+    if (precision && !on_gpu) {
+      const std::string problem = cpu_precision_problem(*precision, cpu_has_bfloat16());
+      found.add(!problem.empty(), problem);
+    }
   }
+  found.add(options.deterministic_mode && options.allow_tf32.value_or(false),
+            "allow_tf32 does not go with deterministic_mode: which products are rounded to TF32 "
+            "depends on the GPU; leave one of them out");
+  found.add(options.deterministic_mode && options.cudnn_benchmark,
+            "cudnn_benchmark does not go with deterministic_mode: the fastest algorithm may be "
+            "another one in each run; leave one of them out");
   constexpr std::int64_t kMaxSeed = 0xFFFFFFFF;
   found.add(options.seed && (*options.seed < 0 || *options.seed > kMaxSeed),
             "seed is outside [0, 2^32 - 1]");
@@ -295,11 +320,12 @@ TrainerOptions resolve(TrainerOptions options) {
   return options;
 }
 
-void check(const FitOptions& options) {
+void check(const FitOptions& options, const State& state) {
   Conflicts found("fit()");
   check_train_subset(options.train_subset_num_batches, found);
   check_ratio(options.scale_schedule_ratio, options.schedulers.has_value(), found);
-  check_microbatch_size(options.device_train_microbatch_size, found);
+  check_microbatch_size(options.device_train_microbatch_size, state.device == "cpu",
+                        state.sharding != nullptr, found);
   if (options.duration) {
     const TimeUnit unit = options.duration->time().unit();
     found.add(unit == TimeUnit::kSecond || unit == TimeUnit::kDuration,

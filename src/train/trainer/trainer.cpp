@@ -206,7 +206,7 @@ void Trainer::Impl::apply(FitOptions& fit_options, const FitNumbers::Start& star
         {fit_options.eval_interval, fit_options.eval_subset_num_batches.value_or(-1)});
   }
   if (fit_options.device_train_microbatch_size) {
-    state.device_train_microbatch_size = fit_options.device_train_microbatch_size;
+    set_microbatch_size(fit_options.device_train_microbatch_size);
   }
 }
 
@@ -261,7 +261,7 @@ void Trainer::Impl::finish_fit() {
 
 FitResult Trainer::Impl::fit(FitOptions fit_options) {
   if (!state.optimizer) throw UsageError("fit(): the model has no parameters to train");
-  check(fit_options);
+  check(fit_options, state);
   if (context.group != nullptr) require_same_on_ranks(facts_of(fit_options));
   const FitNumbers::Start start = begin_fit(fit_options);
   if (start.is_over) {

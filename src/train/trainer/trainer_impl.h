@@ -37,7 +37,7 @@ namespace cairn {
 class CheckpointSaver;
 
 // Throws one UsageError that lists everything that no Trainer could do (resolve.cpp).
-void check(const FitOptions& options);
+void check(const FitOptions& options, const State& state);
 
 struct Trainer::Impl {
   struct Outside {                        // Requests from outside.
@@ -87,6 +87,7 @@ struct Trainer::Impl {
   void set_schedulers(const HandleList<Scheduler>& list, double ratio,
                       std::optional<bool> every_batch);
   void scale_max_duration(double ratio);
+  void set_microbatch_size(const std::optional<MicrobatchSize>& size);
 
   // For fit().
   FitResult run_loop(const FitOptions& fit_options);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "cairn/algorithms/channels_last.h"
 #include "cairn/algorithms/ema.h"
 #include "cairn/callbacks/checkpoint_saver.h"
 #include "cairn/dist/dist.h"
@@ -27,13 +28,13 @@
 #include "dist/team.h"
 #include "io/file.h"
 #include "io/machine.h"
-#include "train/fused/list_step.h"
-#include "train/fused/rounding.h"
 #include "resuming/autoresume.h"
 #include "resuming/load_path.h"
 #include "saving/check_savers.h"
 #include "saving/trainer_calls.h"
 #include "train/data/data_spec.h"
+#include "train/fused/list_step.h"
+#include "train/fused/rounding.h"
 #include "train/loop/compute.h"
 #include "train/optimizer/parameter_names.h"
 #include "train/state/checkpoint_form.h"
@@ -51,6 +52,14 @@ void make_deterministic(bool on_gpu) {
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   at::globalContext().setBenchmarkCuDNN(false);
   at::globalContext().setDeterministicCuDNN(true);
+}
+
+void choose_gpu_arithmetic(const TrainerOptions& options) {
+  if (options.allow_tf32) {
+    at::globalContext().setAllowTF32CuBLAS(*options.allow_tf32);
+    at::globalContext().setAllowTF32CuDNN(*options.allow_tf32);
+  }
+  if (options.cudnn_benchmark) at::globalContext().setBenchmarkCuDNN(true);
 }
 
 template <class Destination>
@@ -179,7 +188,7 @@ void Trainer::Impl::Setup::run() {
     trainer.bind_train_dataloader(options.train_dataloader, options.train_dataloader_label);
     trainer.subset_train_dataloader(options.train_subset_num_batches.value_or(-1));
   }
-  state.device_train_microbatch_size = options.device_train_microbatch_size;
+  trainer.set_microbatch_size(options.device_train_microbatch_size);
   trainer.scale_max_duration(options.scale_schedule_ratio);
   trainer.set_schedulers(options.schedulers, options.scale_schedule_ratio,
                          options.step_schedulers_every_batch);
@@ -239,6 +248,7 @@ void Trainer::Impl::Setup::choose_device() {
   context.accumulate_on_tokens = options.accumulate_train_batch_on_tokens;
   context.sync_strategy = options.ddp_sync_strategy.value().value();
   if (options.deterministic_mode) make_deterministic(on_gpu);
+  choose_gpu_arithmetic(options);
   if (on_gpu) options.model->module().to(context.device);
 }
 
@@ -431,10 +441,12 @@ void Trainer::Impl::Setup::shard_model() {
 void Trainer::Impl::Setup::check_sharded() const {
   if (!state.sharding) return;
   for (const auto& algorithm : state.algorithms) {
-    if (dynamic_cast<const EMA*>(algorithm.get()) == nullptr) continue;
-    throw UnsupportedError(
-        "parallelism_config: EMA needs whole weights, and each rank of a sharded model has "
-        "only a part: leave it out, or set sharding_strategy to NO_SHARD");
+    const bool needs_whole = dynamic_cast<const EMA*>(algorithm.get()) != nullptr ||
+                             dynamic_cast<const ChannelsLast*>(algorithm.get()) != nullptr;
+    if (!needs_whole) continue;
+    throw UnsupportedError("parallelism_config: " + algorithm->name() +
+                           " needs whole weights, and each rank of a sharded model has only a "
+                           "part: leave it out, or set sharding_strategy to NO_SHARD");
   }
   if (!state.optimizer || !can_be_saved(*state.optimizer)) return;
   const std::string name = optimizer_name(*state.optimizer);
@@ -465,6 +477,7 @@ void Trainer::Impl::leave_together() {
 
 void Trainer::Impl::bind_train_dataloader(DataSpec dataloader, const std::string& label) {
   check_loader_of_rank(dataloader, "train_dataloader");
+  if (state.auto_microbatching) state.device_train_microbatch_size.reset();
   state.train_dataloader = std::move(dataloader);
   state.dataloader = &state.train_dataloader;
   state.dataloader_label = label;
@@ -480,6 +493,11 @@ void Trainer::Impl::subset_train_dataloader(std::int64_t batches) {
   }
   state.dataloader_len = epoch_length(state.train_dataloader, batches);
   state.dataloader_len = least_of_ranks(state.dataloader_len);
+}
+
+void Trainer::Impl::set_microbatch_size(const std::optional<MicrobatchSize>& size) {
+  state.auto_microbatching = size && size->is_auto();
+  state.device_train_microbatch_size = size ? size->samples() : std::nullopt;
 }
 
 void Trainer::Impl::scale_max_duration(double ratio) {
