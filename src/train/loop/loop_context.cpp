@@ -33,10 +33,20 @@ Metrics over_ranks(const LoopContext& context, const Metrics& metrics) {
 
 }  // namespace
 
+Batch to_device(Batch batch, const at::Device& device) {
+  if (device.is_cpu()) return batch;
+  return batch.map([&](const at::Tensor& tensor) {
+    // From pinned memory training does not wait for the copy.
+    const bool is_pinned = tensor.is_cpu() && tensor.is_pinned();
+    return tensor.to(at::TensorOptions(device), /*non_blocking=*/is_pinned);
+  });
+}
+
 void start_pass(LoopContext& context, DataLoaderBase& loader, std::int64_t epoch) {
   draw_base_seed();
   if (&loader == context.state.train_dataloader.dataloader.get()) context.train_loader_left = true;
   seed_loader(context.state, loader);
+  loader.set_device(context.device);
   loader.start_epoch(epoch, 0);
 }
 

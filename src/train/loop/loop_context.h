@@ -41,11 +41,8 @@ struct LoopContext {
   bool logging() const { return !logger.destinations().empty(); }
 };
 
-inline Batch to_device(Batch batch, const at::Device& device) {
-  if (device.is_cpu()) return batch;
-  return batch.map(
-      [&](const at::Tensor& tensor) { return tensor.to(device, /*non_blocking=*/true); });
-}
+// Copies the tensors to the device, on its current stream.
+Batch to_device(Batch batch, const at::Device& device);
 
 // Begins epoch `epoch` of a loader, for evaluation or prediction.
 void start_pass(LoopContext& context, DataLoaderBase& loader, std::int64_t epoch);

@@ -69,6 +69,12 @@ bool has(const Logger& logger) {
   });
 }
 
+// The threads of cairn's own loader; 0 for other loaders.
+int loader_workers_of(const DataLoaderBase* loader) {
+  const auto* const own = dynamic_cast<const DataLoader*>(loader);
+  return own == nullptr ? 0 : own->options().num_workers;
+}
+
 // As in Composer's Trainer, a local folder is also a part of the objects' names, unless `remote`
 // gives the names.
 std::optional<std::string> remote_name(const TrainerOptions& options,
@@ -164,7 +170,9 @@ void Trainer::Impl::Setup::run() {
   assemble_callbacks();
   check_savers();
   if (context.group != nullptr) logger.log_message(dist::describe());
-  logger.log_message(set_up_threads(usable_processors_of_rank()));
+  const DataLoaderBase* const loader = options.train_dataloader.dataloader.get();
+  logger.log_message(
+      set_up_threads(usable_processors_of_rank(), std::nullopt, loader_workers_of(loader)));
   const std::string rounding = fused::rounding_problem(fused::rounding_of(at::kFloat));
   if (!rounding.empty()) logger.log_message(rounding);
   const std::string steps = fused::describe_steps(context.device);
