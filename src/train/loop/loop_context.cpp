@@ -33,12 +33,12 @@ Metrics over_ranks(const LoopContext& context, const Metrics& metrics) {
 
 }  // namespace
 
+// Training does not wait for the copies. From memory that is not pinned, the host's part of a copy
+// ends before the call returns.
 Batch to_device(Batch batch, const at::Device& device) {
   if (device.is_cpu()) return batch;
   return batch.map([&](const at::Tensor& tensor) {
-    // From pinned memory training does not wait for the copy.
-    const bool is_pinned = tensor.is_cpu() && tensor.is_pinned();
-    return tensor.to(at::TensorOptions(device), /*non_blocking=*/is_pinned);
+    return tensor.to(at::TensorOptions(device), /*non_blocking=*/true);
   });
 }
 
