@@ -101,4 +101,8 @@ void set_blas_threads(int threads) {
   }
 }
 
+void compute_on_this_thread_only() {
+  if (auto* const set = symbol<void(int)>(RTLD_DEFAULT, "omp_set_num_threads")) set(1);
+}
+
 }  // namespace cairn

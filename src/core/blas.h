@@ -30,6 +30,10 @@ std::optional<Blas> blas_of(const std::string& library);
 // for it.
 void set_blas_threads(int threads);
 
+// From now on, OpenMP starts no other threads for the calling thread. Other threads keep their
+// number. Does nothing without OpenMP.
+void compute_on_this_thread_only();
+
 // The package to install instead of a slow BLAS.
 inline constexpr const char* kFastBlasPackage = "libopenblas0-openmp";
 

@@ -69,6 +69,20 @@ class Noisy final : public Dataset {
   std::shared_ptr<Dataset> data_ = tiny_dataset(10);
 };
 
+// As Noisy, sample by sample.
+class NoisySamples final : public SampleDataset {
+ public:
+  std::int64_t size() const override { return data_->size(); }
+  Batch get(std::int64_t index, std::int64_t epoch) const override {
+    auto generator = at::detail::createCPUGenerator(sample_seed(3, epoch, index));
+    const Batch sample = data_->get_batch({&index, 1});
+    return {sample[0][0] + at::randn({4}, generator, at::kDouble), sample[1][0]};
+  }
+
+ private:
+  std::shared_ptr<Dataset> data_ = tiny_dataset(10);
+};
+
 const Setup kSetups[] = {
     {"own_loader", [](TrainerOptions&) {}},
     {"global_rng_loader", [](TrainerOptions& o) { o.train_dataloader = global_loader(10); }},
@@ -79,6 +93,11 @@ const Setup kSetups[] = {
     {"augmentation",
      [](TrainerOptions& o) {
        o.train_dataloader = DataLoader(std::make_shared<Noisy>(),
+                                       {.batch_size = 2, .shuffle = true, .num_workers = 2});
+     }},
+    {"augmented_samples",
+     [](TrainerOptions& o) {
+       o.train_dataloader = DataLoader(std::make_shared<NoisySamples>(),
                                        {.batch_size = 2, .shuffle = true, .num_workers = 2});
      }},
     {"shuffled_evaluation",

@@ -18,9 +18,9 @@
 
 namespace cairn {
 
-// A finite collection of samples. The methods of a Dataset are called from loader threads. So these
-// methods must be safe to call concurrently, and must not draw from torch's global random
-// generator.
+// A finite collection of samples, given batch by batch; SampleDataset gives them one by one. The
+// methods of a Dataset are called from loader threads. So these methods must be safe to call
+// concurrently, and must not draw from torch's global random generator.
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -31,18 +31,7 @@ class Dataset {
   // As get_batch(), for data that differ from epoch to epoch, such as random augmentation.
   // DataLoader calls this; the default calls get_batch(). A sample must depend only on its index
   // and the epoch. Then a resumed run sees the same samples as a run that never stopped, whatever
-  // num_workers and batch_size are. Use one generator per sample:
-  //
-  //   Batch get_batch_in_epoch(std::span<const std::int64_t> indices,
-  //                            std::int64_t epoch) const override {
-  //     std::vector<at::Tensor> images;
-  //     for (const std::int64_t i : indices) {
-  //       auto generator = at::detail::createCPUGenerator(sample_seed(kSeed, epoch, i));
-  //       const bool flip = at::rand({}, generator, at::kFloat).item<float>() < 0.5;
-  //       images.push_back(flip ? images_[i].flip(-1) : images_[i]);
-  //     }
-  //     return at::stack(images);
-  //   }
+  // num_workers and batch_size are.
   //
   // `epoch` counts from 0. In an evaluation, `epoch` is the number of batches trained before it.
   virtual Batch get_batch_in_epoch(std::span<const std::int64_t> indices,
@@ -50,6 +39,36 @@ class Dataset {
     return get_batch(indices);
   }
 };
+
+// A dataset that gives one sample at a time, as Python's map-style datasets do.
+class SampleDataset : public Dataset {
+ public:
+  // Sample `index` in epoch `epoch`: its tensors, without the dimension of the batch. All samples
+  // have the same names, and tensors of the same sizes and dtypes. A sample depends only on the two
+  // numbers. Use one generator per sample:
+  //
+  //   Batch get(std::int64_t index, std::int64_t epoch) const override {
+  //     auto generator = at::detail::createCPUGenerator(sample_seed(kSeed, epoch, index));
+  //     const bool flip = at::rand({}, generator, at::kFloat).item<float>() < 0.5;
+  //     const auto i = static_cast<std::size_t>(index);
+  //     return flip ? images_[i].flip(-1) : images_[i];
+  //   }
+  //
+  // Called without gradients.
+  virtual Batch get(std::int64_t index, std::int64_t epoch) const = 0;
+
+  // The samples of epoch 0.
+  Batch get_batch(std::span<const std::int64_t> indices) const override;
+  // Copies the samples into the tensors of a batch, made by empty_for_batch(). Throws UsageError if
+  // the samples differ in names, sizes or dtypes.
+  Batch get_batch_in_epoch(std::span<const std::int64_t> indices,
+                           std::int64_t epoch) const override;
+};
+
+// A tensor for a batch, contiguous and not initialised. For a get_batch() that writes into its
+// result. In a DataLoader its memory is that of an earlier batch that no tensor uses any more, and
+// pinned if the Trainer's device is a GPU. Elsewhere this is at::empty().
+at::Tensor empty_for_batch(at::IntArrayRef sizes, at::ScalarType dtype);
 
 // A seed for one sample in one epoch. The seed is well mixed, so seeds of neighbours are unrelated.
 // It is the same in every version of cairn.
@@ -78,6 +97,7 @@ class DataLoaderBase {
   // Begins epoch `epoch` so that next() gives batch `first_batch`. Loaders that cannot seek draw
   // and drop the batches before it.
   virtual void start_epoch(std::int64_t epoch, std::int64_t first_batch) = 0;
+  // The loader does not write into the tensors of a batch afterwards: a device may still read them.
   virtual std::optional<Batch> next() = 0;
 
   // In a job of several processes: the number of samples at the end of this rank's epoch that other
@@ -91,6 +111,9 @@ class DataLoaderBase {
   // Called by the Trainer before an epoch begins, with the seed of the run. For loaders with an
   // order of their own and no seed from the user.
   virtual void set_default_seed(std::int64_t /*seed*/) {}
+  // Called by the Trainer before an epoch begins, with the device that it copies batches to. For
+  // loaders that pin memory.
+  virtual void set_device(const at::Device& /*device*/) {}
 
   // True if the order of batches comes from torch's global generator. The Trainer then saves the
   // generator's state at the start of the epoch, and restores it before start_epoch() on resume.
@@ -168,6 +191,7 @@ class DataLoader final : public DataLoaderBase {
   std::int64_t num_repeated() const override;
   bool is_of_rank() const override;  // with a sampler
   void set_default_seed(std::int64_t seed) override;
+  void set_device(const at::Device& device) override;  // pins batches for any device but the CPU
   void start_epoch(std::int64_t epoch, std::int64_t first_batch) override;
   std::optional<Batch> next() override;  // rethrows what get_batch() threw
   Value state_dict() const override;

@@ -5,6 +5,7 @@
 #include "cairn/error.h"
 #include "cairn/train/data.h"
 
+#include "train/data/batch_memory.h"
 #include "train/data/dealing.h"
 #include "train/data/prefetcher.h"
 
@@ -58,7 +59,8 @@ struct DataLoader::Impl {
   std::int64_t epoch = 0;
   at::Tensor order = {};  // The order of this epoch; int64, contiguous.
   std::int64_t next_batch = 0;
-  std::int64_t end_batch = 0;                        // In `order`.
+  std::int64_t end_batch = 0;  // In `order`.
+  std::unique_ptr<BatchMemory> memory = std::make_unique<BatchMemory>();
   std::unique_ptr<Prefetcher> prefetcher = nullptr;  // Null without workers.
 
   std::int64_t batches_of(std::int64_t samples) const {
@@ -79,7 +81,10 @@ struct DataLoader::Impl {
     const std::int64_t begin = number * options.batch_size;
     const std::int64_t end = std::min(begin + options.batch_size, order_of.numel());
     const auto* indices = order_of.data_ptr<std::int64_t>();
-    return dataset->get_batch_in_epoch({indices + begin, indices + end}, epoch_of);
+    const BatchMemoryScope scope(*memory);
+    Batch batch = dataset->get_batch_in_epoch({indices + begin, indices + end}, epoch_of);
+    if (!memory->is_pinned()) return batch;
+    return batch.map([&](const at::Tensor& tensor) { return memory->pinned(tensor); });
   }
 };
 
@@ -122,6 +127,10 @@ bool DataLoader::is_of_rank() const { return impl_->sampler.has_value(); }
 void DataLoader::set_default_seed(std::int64_t seed) {
   impl_->default_seed = seed;
   if (impl_->sampler) impl_->sampler->set_default_seed(seed);
+}
+
+void DataLoader::set_device(const at::Device& device) {
+  if (!device.is_cpu()) impl_->memory->pin();
 }
 
 void DataLoader::Impl::begin(std::int64_t epoch_of, at::Tensor order_of, std::int64_t first_batch) {

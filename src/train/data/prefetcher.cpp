@@ -1,11 +1,15 @@
 #include "train/data/prefetcher.h"
 
+#include <ATen/Parallel.h>
+
 #include <algorithm>
 #include <new>
 #include <string>
 #include <system_error>
 
 #include "cairn/error.h"
+
+#include "core/blas.h"
 
 namespace cairn {
 
@@ -60,6 +64,8 @@ bool Prefetcher::can_claim() const {
 }
 
 void Prefetcher::work() {
+  at::get_num_threads();  // Sets the number of this thread, which is then changed.
+  compute_on_this_thread_only();
   std::unique_lock lock(mutex_);
   while (true) {
     claimable_.wait(lock, [this] { return stopping_ || can_claim(); });

@@ -7,7 +7,9 @@
 //  3. next() takes slots strictly in order, so the order never depends on which worker was faster.
 //  4. next() wakes a worker when half of the slots are free, not for each one: waking costs more
 //     than fetching a small batch. A worker that finds more to claim wakes the next.
-//  5. start() begins a new generation. Results of the old generation are discarded.
+//  5. A worker computes on one thread. Otherwise OpenMP would start a team of threads for each
+//     worker, and the teams would compete for the processors.
+//  6. start() begins a new generation. Results of the old generation are discarded.
 #pragma once
 
 #include <condition_variable>

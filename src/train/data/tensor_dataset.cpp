@@ -3,6 +3,8 @@
 #include "cairn/error.h"
 #include "cairn/train/data.h"
 
+#include "train/data/batch_memory.h"
+
 namespace cairn {
 namespace {
 
@@ -25,7 +27,12 @@ class TensorDataset final : public Dataset {
     const at::Tensor rows = at::from_blob(const_cast<std::int64_t*>(indices.data()),
                                           {static_cast<std::int64_t>(indices.size())}, at::kLong);
     return tensors_.map([&](const at::Tensor& tensor) {
-      return tensor.index_select(0, tensor.is_cpu() ? rows : rows.to(tensor.device()));
+      if (!fits_batch_memory(tensor)) return tensor.index_select(0, rows.to(tensor.device()));
+      std::vector<std::int64_t> sizes = tensor.sizes().vec();
+      sizes[0] = rows.size(0);
+      at::Tensor selected = empty_for_batch(sizes, tensor.scalar_type());
+      at::index_select_out(selected, tensor, 0, rows);
+      return selected;
     });
   }
 

@@ -123,6 +123,7 @@ void FitLoop::start() {
 void FitLoop::go_to_position() {
   State& state = context_.state;
   seed_loader(state, *state.train_dataloader.dataloader);
+  state.train_dataloader.dataloader->set_device(context_.device);
   if (options_.check_loader && options_.spin_dataloaders) {
     check_loader(state, context_.logger, options_.resumed_from);
   }

@@ -37,6 +37,7 @@ void start_pass(LoopContext& context, DataLoaderBase& loader, std::int64_t epoch
   draw_base_seed();
   if (&loader == context.state.train_dataloader.dataloader.get()) context.train_loader_left = true;
   seed_loader(context.state, loader);
+  loader.set_device(context.device);
   loader.start_epoch(epoch, 0);
 }
 
