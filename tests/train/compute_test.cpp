@@ -13,6 +13,7 @@
 namespace cairn {
 namespace {
 
+using ::testing::AllOf;
 using testing::EnvironmentVariable;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -43,6 +44,21 @@ TEST_F(Compute, LeavesANumberThatSomebodyChose) {
   at::set_num_threads(kUsual + 3);  // Set by the program.
   EXPECT_THAT(set_up_threads(1, kUsual), HasSubstr("6 threads"));
   EXPECT_EQ(at::get_num_threads(), kUsual + 3);
+}
+
+TEST_F(Compute, LeavesAProcessorToEachLoaderThread) {
+  const EnvironmentVariable omp("OMP_NUM_THREADS", nullptr);
+  const EnvironmentVariable mkl("MKL_NUM_THREADS", nullptr);
+  at::set_num_threads(kUsual);
+  EXPECT_THAT(set_up_threads(4, kUsual, 2),
+              AllOf(HasSubstr("2 threads"), HasSubstr("beside 2 loader threads, on 4 processors")));
+  EXPECT_EQ(at::get_num_threads(), 2);
+  set_up_threads(4, kUsual, 1);
+  EXPECT_EQ(at::get_num_threads(), kUsual) << "more processors than libtorch has threads";
+  set_up_threads(4, kUsual, 9);
+  EXPECT_EQ(at::get_num_threads(), 1);
+  EXPECT_THAT(set_up_threads(4, kUsual), Not(HasSubstr("loader")));
+  EXPECT_EQ(at::get_num_threads(), kUsual) << "the next Trainer may have no workers";
 }
 
 TEST_F(Compute, FirstLineNamesBlasThreadsAndProcessors) {

@@ -27,12 +27,12 @@
 #include "dist/team.h"
 #include "io/file.h"
 #include "io/machine.h"
-#include "train/fused/rounding.h"
 #include "resuming/autoresume.h"
 #include "resuming/load_path.h"
 #include "saving/check_savers.h"
 #include "saving/trainer_calls.h"
 #include "train/data/data_spec.h"
+#include "train/fused/rounding.h"
 #include "train/loop/compute.h"
 #include "train/optimizer/parameter_names.h"
 #include "train/state/checkpoint_form.h"
@@ -57,6 +57,12 @@ bool has(const Logger& logger) {
   return std::ranges::any_of(logger.destinations(), [](const auto& destination) {
     return dynamic_cast<const Destination*>(destination.get()) != nullptr;
   });
+}
+
+// The threads of cairn's own loader; 0 for other loaders.
+int loader_workers_of(const DataLoaderBase* loader) {
+  const auto* const own = dynamic_cast<const DataLoader*>(loader);
+  return own == nullptr ? 0 : own->options().num_workers;
 }
 
 // As in Composer's Trainer, a local folder is also a part of the objects' names, unless `remote`
@@ -154,7 +160,9 @@ void Trainer::Impl::Setup::run() {
   assemble_callbacks();
   check_savers();
   if (context.group != nullptr) logger.log_message(dist::describe());
-  logger.log_message(set_up_threads(usable_processors_of_rank()));
+  const DataLoaderBase* const loader = options.train_dataloader.dataloader.get();
+  logger.log_message(
+      set_up_threads(usable_processors_of_rank(), std::nullopt, loader_workers_of(loader)));
   const std::string rounding = fused::rounding_problem(fused::rounding_of(at::kFloat));
   if (!rounding.empty()) logger.log_message(rounding);
   shard_model();
