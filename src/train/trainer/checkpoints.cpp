@@ -1,14 +1,14 @@
 // Runs a CheckpointSaver on a State that holds no model: the saver takes names, time and the list
 // of saved checkpoints from the State, and the content from State::CheckpointForm.
 //
-// resume(), on all ranks:
 // resume(), on all ranks together:
+//  1. Rank 0 finds the newest whole checkpoint (find_latest), and tells the others its path.
 //  2. Each rank reads it once into memory, and checks every byte.
 //  3. Each entry plans its load: modules, optimizers and tensors, which changes nothing. Then the
 //     other objects are loaded, in a way that can be undone (ObjectLoads).
 //  4. If anything did not fit on any rank, the objects are restored, and one error lists it all.
 //     Otherwise the plans are applied, which cannot fail.
-#include "cairn/train/checkpoints.h"
+#include "cairn/checkpoints.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
