@@ -37,6 +37,7 @@
 #include "saving/saver_start.h"
 #include "saving/saver_uploads.h"
 #include "saving/trainer_calls.h"
+#include "train/state/checkpoint_form.h"
 #include "train/state/gather/checkpoint_info.h"
 #include "train/state/gather/rank_saves.h"
 #include "train/state/replica_check.h"
@@ -45,6 +46,7 @@ namespace cairn {
 namespace {
 
 std::unique_ptr<CheckpointLayout> layout_of(const State& state) {
+  if (State::CheckpointForm::of(state).content) return dict_file();
   if (saves_over_ranks(state)) return sharded_folder();
   if (saves_rank_tars(state)) return rank_tar();
   return one_file();
@@ -181,7 +183,7 @@ void CheckpointSaver::Impl::event(State& state, Logger& logger, Event event) {
 JoinedState CheckpointSaver::Impl::join(const State& state) {
   if (!saves_anything()) return {};
   const CheckpointLayout& layout = home().layout();
-  if (!Team::of_job().is_alone())
+  if (!Team::of_job().is_alone() && state.model)
     replicas.begin(state, layout.hashes_copies(state, home().options()));
   return layout.join(state, given.weights_only);
 }

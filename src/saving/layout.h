@@ -1,4 +1,5 @@
-// The form of a run's checkpoints: one file, a folder that all ranks write, or a tar per rank.
+// The form of a run's checkpoints: one file, of a Trainer's state or of a program's own dict, a
+// folder that all ranks write, or a tar per rank.
 //
 //  1. adapt() gives the saver's names the form of the layout.
 //  2. join(), on all ranks: gets everything that a save needs from other ranks. Nothing before
@@ -80,6 +81,7 @@ class CheckpointLayout {
 };
 
 std::unique_ptr<CheckpointLayout> one_file();
+std::unique_ptr<CheckpointLayout> dict_file();
 // Collective. Throws DistError.
 std::unique_ptr<CheckpointLayout> sharded_folder();
 std::unique_ptr<CheckpointLayout> rank_tar();

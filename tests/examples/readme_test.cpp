@@ -1,6 +1,7 @@
 // The programs in README.md and docs/own_loop.md do what these pages say.
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <filesystem>
 #include <regex>
 #include <sstream>
@@ -43,6 +44,29 @@ TEST(OwnLoopPage, ProgramGoesOnFromTheNewestCheckpointWithTheSameBits) {
   EXPECT_NE(second.output().find("going on from ckpt/step150.pt"), std::string::npos)
       << second.output();
   EXPECT_TRUE(load(temp / "ckpt/step200.pt") == load(temp / "whole.pt"));
+}
+
+// Two runs of 1,000 steps, one of them killed after its first checkpoint.
+TEST(OwnLoopPage, TheGanIsKilledAndEndsWithTheSameBits) {
+  const testing::TempFolder temp;
+  const fs::path before = fs::current_path();
+  fs::current_path(temp.path());
+  testing::ChildProcess killed({CAIRN_GAN_PROGRAM});
+  EXPECT_TRUE(killed.wait_for_line("saved ckpt/gan/step")) << killed.output();
+  killed.send(SIGKILL);
+  killed.wait();
+  testing::ChildProcess second({CAIRN_GAN_PROGRAM});
+  EXPECT_EQ(second.wait().exit_code, 0) << second.output();
+  EXPECT_NE(second.output().find("resumed from ckpt/gan/step"), std::string::npos)
+      << second.output();
+  fs::rename("ckpt", "killed");
+  testing::ChildProcess whole({CAIRN_GAN_PROGRAM});
+  EXPECT_EQ(whole.wait().exit_code, 0) << whole.output();
+  fs::current_path(before);
+  const Value expected = load(temp / "ckpt/gan/step1000.pt");
+  const Value found = load(temp / "killed/gan/step1000.pt");
+  for (const char* name : {"generator", "critic", "opt_g", "opt_c", "mean_loss", "step", "rng"})
+    EXPECT_TRUE(found.at(name) == expected.at(name)) << name;
 }
 
 // The names in `text` that `pattern` finds, one per line.

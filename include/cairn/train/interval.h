@@ -1,7 +1,9 @@
 // Interval: how often something happens: an epoch count, a time string, a Time, or a function.
 #pragma once
 
+#include <chrono>
 #include <concepts>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>
@@ -31,6 +33,11 @@ class Interval {
   Interval(const char* text) : rule_(Time(text)) {}
   Interval(const std::string& text) : rule_(Time(text)) {}
   Interval(Time time) : rule_(time) {}
+  template <class Rep, class Period>
+  Interval(std::chrono::duration<Rep, Period> time)  // whole seconds, rounded down
+      : rule_(Time(static_cast<std::int64_t>(
+                       std::chrono::duration_cast<std::chrono::seconds>(time).count()),
+                   TimeUnit::kSecond)) {}
   template <class Function>
   requires std::convertible_to<Function, IntervalFunction> &&
       (!std::convertible_to<Function, std::string>)Interval(Function function)

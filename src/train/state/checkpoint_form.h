@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -18,6 +19,9 @@ struct State::CheckpointForm {
   // For one tar per rank (TrainerOptions::deepspeed_config): the requested ZeRO stage, 0 to 3.
   // nullopt: not requested.
   std::optional<std::int64_t> deepspeed_stage;
+  // For checkpoints of cairn::Checkpoints: makes the dict to save. `rng`: the generators of all
+  // ranks. Empty: the checkpoints hold this State.
+  std::function<Value(Value rng)> content;
   // The "rng" list of the loaded checkpoint, this rank's entry first. fit() restores this list.
   // Until time advances, a save writes this list instead of the generators of this process.
   std::optional<Value> pending_rng;
