@@ -290,7 +290,7 @@ void Checkpoints::Impl::load(const Checkpoint& checkpoint) {
   }
   for (const auto& optimizer : planned.optimizers)
     optimizer->apply();
-  state.timestamp = checkpoint.info().timestamp;
+  state.timestamp = checkpoint.info().timestamp.value_or(Timestamp());
   logger.log_message(
       fmt::format("resumed from {} (step {})", printable_line(path), state.timestamp.batch));
 }
