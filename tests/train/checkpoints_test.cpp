@@ -14,7 +14,10 @@
 #include "cairn/schedulers/torch_schedulers.h"
 #include "cairn/train/logger.h"
 
+#include "checkpoint/folder/run_lock.h"
+#include "io/file.h"
 #include "testing/message_of.h"
+#include "testing/other_process.h"
 #include "testing/temp_folder.h"
 
 namespace cairn {
@@ -243,8 +246,17 @@ TEST(Checkpoints, RefuseWhatCannotBe) {
   ck.resume();
   EXPECT_THROW(ck.add("more", gan.pool), UsageError);
   EXPECT_THROW(ck.resume(), UsageError);
-  Gan second(folder.path(), {.handle_signals = false});
-  EXPECT_THROW(second.run(1), BusyError);
+}
+
+TEST(Checkpoints, ASecondStartIsRefused) {
+  const TempFolder folder;
+  Gan(folder.path(), {.save_interval = "4ba"}).run(4);
+  std::shared_ptr<void> held;
+  testing::OtherProcess first([&] {
+    held = take_run_lock(posix_file_system(),
+                         {.folder = folder.path(), .run_name = "mine", .job = "first"});
+  });
+  EXPECT_THROW(Gan(folder.path(), {.run_name = "mine"}).run(8), BusyError);
 }
 
 TEST(Checkpoints, WithoutResumeNothingIsReplaced) {

@@ -72,7 +72,7 @@ class MeetingSums {
 
 enum class Place : std::uint8_t { kNever, kFetch, kInside, kBatchEnd, kEvaluation, kSave };
 
-// What a rank does that other ranks do not know.
+// The actions of a rank that the other ranks do not see.
 struct RankPlan {
   int length = 3;  // Batches in each epoch of this rank's loader.
   Place stops_at = Place::kNever;
@@ -106,7 +106,7 @@ class SimulatedTraining {
   int batches() const { return batch_; }
   std::int64_t samples() const { return samples_; }
   microseconds time() const { return time_; }
-  // What this rank did together with the others, in order.
+  // The decisions that this rank shared with the others, in order.
   const std::vector<std::string>& joint_steps() const { return joint_steps_; }
 
  private:

@@ -40,6 +40,9 @@ Value rng_of_all_ranks(const State& state) {
 bool is_written_elsewhere() { return dist::is_initialized() && dist::rank() != 0; }
 
 CheckpointInfo checkpoint_info(const State& state, bool weights_only) {
+  if (State::CheckpointForm::of(state).content) {
+    return {.run_name = state.run_name, .timestamp = state.timestamp};
+  }
   return {.kind = weights_only ? "weights" : "full",
           .run_name = state.run_name,
           .timestamp = state.timestamp};
