@@ -13,6 +13,7 @@
 #include "cairn/callbacks/early_stopper.h"
 #include "cairn/callbacks/lr_monitor.h"
 #include "cairn/callbacks/nan_monitor.h"
+#include "cairn/callbacks/runtime_estimator.h"
 #include "cairn/callbacks/speed_monitor.h"
 #include "cairn/checkpoint.h"
 #include "cairn/loggers/console_logger.h"
