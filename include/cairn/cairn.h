@@ -12,6 +12,7 @@
 #include "cairn/callbacks/checkpoint_saver.h"
 #include "cairn/callbacks/early_stopper.h"
 #include "cairn/callbacks/lr_monitor.h"
+#include "cairn/callbacks/memory_monitor.h"
 #include "cairn/callbacks/nan_monitor.h"
 #include "cairn/callbacks/runtime_estimator.h"
 #include "cairn/callbacks/speed_monitor.h"
