@@ -14,6 +14,7 @@
 #include "cairn/callbacks/lr_monitor.h"
 #include "cairn/callbacks/memory_monitor.h"
 #include "cairn/callbacks/nan_monitor.h"
+#include "cairn/callbacks/optimizer_monitor.h"
 #include "cairn/callbacks/runtime_estimator.h"
 #include "cairn/callbacks/speed_monitor.h"
 #include "cairn/checkpoint.h"
