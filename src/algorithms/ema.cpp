@@ -32,6 +32,7 @@
 #include "train/engine/saves_at.h"
 #include "train/fused/fused_step.h"
 #include "train/loop/iteration_length.h"
+#include "train/state/trainable_parameters.h"
 
 namespace cairn {
 namespace {
@@ -41,12 +42,6 @@ using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 constexpr const char* kKeepsTrained =
     "EMA: the run began in Composer up to 0.10.0, which averaged for evaluation only: checkpoints, "
     "and the model at the end, have the trained weights";
-
-NamedTensors trainable_parameters(const State& state) {
-  NamedTensors found = named_parameters(state.model->module());
-  std::erase_if(found, [](const auto& item) { return !item.second.requires_grad(); });
-  return found;
-}
 
 NamedTensors model_buffers(const State& state) { return named_buffers(state.model->module()); }
 

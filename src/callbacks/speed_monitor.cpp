@@ -4,17 +4,10 @@
 #include "cairn/train/logger.h"
 #include "cairn/train/state.h"
 
+#include "callbacks/wall_time.h"
+
 namespace cairn {
 namespace {
-
-double seconds_of(const Word<WallTimeUnit>& unit) {
-  if (unit == WallTimeUnit::kSeconds) return 1;
-  if (unit == WallTimeUnit::kMinutes) return 60;
-  if (unit == WallTimeUnit::kHours) return 3600;
-  if (unit == WallTimeUnit::kDays) return 86400;
-  throw UsageError("SpeedMonitor: time_unit is seconds, minutes, hours or days, not \"" + unit +
-                   "\"");
-}
 
 void set_rate(Dict& metrics, const std::string& what, std::int64_t amount, double seconds) {
   const double rate = static_cast<double>(amount) / seconds;
@@ -26,7 +19,7 @@ void set_rate(Dict& metrics, const std::string& what, std::int64_t amount, doubl
 
 SpeedMonitor::SpeedMonitor(const SpeedMonitorOptions& options)
     : window_size_(static_cast<std::size_t>(options.window_size)),
-      unit_seconds_(seconds_of(options.time_unit)) {
+      unit_seconds_(seconds_of(options.time_unit, "SpeedMonitor")) {
   if (options.window_size < 1) throw UsageError("SpeedMonitor: window_size must be at least 1");
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -148,6 +149,46 @@ TEST(ShardedTrainer, TrainsAsDataParallelDoes) {
     EXPECT_EQ(rest_of_line(part(job.output(0), 7), "accuracy"),
               rest_of_line(part(job.output(0), 8), "accuracy"));
   }
+}
+
+// The lines "metric NAME VALUE" with this beginning of a name.
+std::map<std::string, double> metrics_of(const std::string& output, const std::string& begin) {
+  std::map<std::string, double> metrics;
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string what, name;
+    double value = 0;
+    if (words >> what >> name >> value && what == "metric" && name.starts_with(begin)) {
+      metrics[name] = value;
+    }
+  }
+  return metrics;
+}
+
+TEST(ShardedTrainer, NormsAreThoseOfTheWholeTensors) {
+  Words monitored = with(kRun, {"monitors=1"});
+  std::vector<Words> all = {monitored};
+  for (const char* strategy : {"FULL_SHARD", "SHARD_GRAD_OP"})
+    all.push_back(with(monitored, {std::string("shard=") + strategy}));
+  all.push_back(with(monitored, {"shard=HYBRID_SHARD", "replicas=2"}));
+  Job job(4, runs(all));
+  ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
+  const auto expected = metrics_of(part(job.output(0), 0), "l2_norm/");
+  // The two layers and the batch norm have gradients, "unused" has none.
+  EXPECT_THAT(expected, SizeIs(6 * 4 + 1));
+  for (const std::size_t number : {1U, 2U, 3U}) {
+    SCOPED_TRACE(all[number].back());
+    const auto found = metrics_of(part(job.output(0), number), "l2_norm/");
+    ASSERT_EQ(found.size(), expected.size());
+    for (const auto& [name, norm] : expected)
+      EXPECT_NEAR(found.at(name), norm, 1e-9) << name;
+  }
+  const auto memory = metrics_of(part(job.output(0), 0), "memory/current_resident_mem");
+  EXPECT_LE(memory.at("memory/current_resident_mem_min"),
+            memory.at("memory/current_resident_mem_avg"));
+  EXPECT_LT(memory.at("memory/current_resident_mem_avg"),
+            memory.at("memory/current_resident_mem_max"));
 }
 
 void expect_same_tensors(const Value& one, const Value& other, const std::string& path) {

@@ -4,6 +4,7 @@
 #include <c10/util/Exception.h>
 
 #include <condition_variable>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -12,6 +13,8 @@
 #include <utility>
 
 #include "cairn/callbacks/checkpoint_saver.h"
+#include "cairn/callbacks/memory_monitor.h"
+#include "cairn/callbacks/optimizer_monitor.h"
 #include "cairn/dist/dist.h"
 #include "cairn/error.h"
 #include "cairn/loggers/in_memory_logger.h"
@@ -82,6 +85,7 @@ class Surroundings {
   //  - events=1: two savers, one after batches, the other after epochs.
   //  - nodes=1: prints the hyperparameters that describe the machines.
   //  - memory=SAMPLES: a SmallMemory.
+  //  - monitors=1: rank 0 prints the norms of the last batch, and the figures of memory over ranks.
   //  - no_state=R: rank R cannot give the state of a callback.
   //  - swap=FILE over=NAME, with load_path: after rank 0 has opened something, and before the other
   //    ranks do, FILE gets the name NAME.
@@ -129,7 +133,11 @@ class Surroundings {
       options.callbacks.push_back(
           std::make_shared<StatelessOnRank>(arguments_.number("no_state", 0)));
     }
-    if (arguments_.has("nodes") && is_first) {
+    if (arguments_.has("monitors")) {
+      options.callbacks.push_back(cairn::OptimizerMonitor({.batch_log_interval = 1}));
+      options.callbacks.push_back(cairn::MemoryMonitor({.dist_aggregate_batch_interval = 1}));
+    }
+    if ((arguments_.has("nodes") || arguments_.has("monitors")) && is_first) {
       log_ = std::make_shared<cairn::InMemoryLogger>();
       options.loggers.push_back(log_);
     }
@@ -139,7 +147,7 @@ class Surroundings {
   void describe() const {
     if (counted_) print_line("read " + std::to_string(counted_->bytes_read()));
     for (const char* name : {"num_nodes", "num_cpus_per_node"}) {
-      if (!log_) break;
+      if (!arguments_.has("nodes") || !log_) break;
       print_line(name + (" " + std::to_string(log_->hyperparameters().find(name)->as_int())));
     }
   }
@@ -155,6 +163,7 @@ class Surroundings {
 
   // Call it after the Trainer is closed.
   void describe_files(cairn::Trainer& trainer) const {
+    if (arguments_.has("monitors") && log_) describe_metrics();
     if (arguments_.has("saves")) {
       for (const std::string& path : trainer.saved_checkpoints())
         print_line("kept " + path.substr(folder_.size() + 1));
@@ -169,6 +178,16 @@ class Surroundings {
   }
 
  private:
+  void describe_metrics() const {
+    for (const auto& [name, series] : log_->data()) {
+      if (!name.starts_with("l2_norm/") && !name.starts_with("memory/")) continue;
+      char line[160];
+      std::snprintf(line, sizeof line, "metric %s %.12g", name.c_str(),
+                    series.back().second.as_float());
+      print_line(line);
+    }
+  }
+
   std::shared_ptr<cairn::ObjectStore> slow_store() {
     using cairn::testing::StoreCall;
     return std::make_shared<cairn::testing::WatchedStore>(

@@ -2,42 +2,18 @@
 // (composer/callbacks/early_stopper.py).
 #pragma once
 
-#include <concepts>
 #include <cstdint>
-#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <string>
-#include <utility>
 
+#include "cairn/callbacks/comparison.h"
 #include "cairn/time.h"
 #include "cairn/train/callback.h"
 #include "cairn/train/duration.h"
 #include "cairn/train/empty_braces.h"
 
 namespace cairn {
-
-// Whether a value is better than the best so far: "less" ("lt"), "greater" ("gt"), or a function,
-// which is called on the training thread.
-class Comparison {
- public:
-  using Function = std::function<bool(double value, double best)>;
-
-  // NOLINTBEGIN(google-explicit-constructor)
-  Comparison(std::nullptr_t = nullptr) {}
-  Comparison(const char* name);  // UsageError for another name
-  Comparison(const std::string& name) : Comparison(name.c_str()) {}
-  template <std::convertible_to<Function> F>
-  requires(!std::convertible_to<F, std::string>) Comparison(F function)
-      : function_(std::move(function)) {}
-  // NOLINTEND(google-explicit-constructor)
-
-  explicit operator bool() const { return static_cast<bool>(function_); }
-  bool operator()(double value, double best) const { return function_(value, best); }
-
- private:
-  Function function_;
-};
 
 // Throws UsageError without monitor or dataloader_label.
 //
@@ -86,7 +62,6 @@ class EarlyStopper final : public Callback {
   void load_state_dict(const Value& state) override;
 
  private:
-  void check(const State& state, Logger& logger) const;  // UsageError
   void update(State& state, Logger& logger);
   bool is_patience_over(const State& state) const;
   void stop(State& state, Logger& logger);

@@ -1,22 +1,16 @@
 // SpeedMonitor: logs throughput and the time spent (composer/callbacks/speed_monitor.py).
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <deque>
 #include <initializer_list>
 
+#include "cairn/callbacks/wall_time_unit.h"
 #include "cairn/train/callback.h"
 #include "cairn/train/empty_braces.h"
 #include "cairn/word.h"
 
 namespace cairn {
-
-enum class WallTimeUnit : std::uint8_t { kSeconds, kMinutes, kHours, kDays };
-template <>
-struct WordsOf<WallTimeUnit> {
-  static constexpr std::array kAll = {"seconds", "minutes", "hours", "days"};
-};
 
 struct SpeedMonitorOptions {
   // Number of batches that a throughput is averaged over. Throughput is logged only after that many

@@ -1,0 +1,17 @@
+// WallTimeUnit: the unit in which callbacks log lengths of time.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "cairn/word.h"
+
+namespace cairn {
+
+enum class WallTimeUnit : std::uint8_t { kSeconds, kMinutes, kHours, kDays };
+template <>
+struct WordsOf<WallTimeUnit> {
+  static constexpr std::array kAll = {"seconds", "minutes", "hours", "days"};
+};
+
+}  // namespace cairn
