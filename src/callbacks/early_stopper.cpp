@@ -128,7 +128,7 @@ void EarlyStopper::update(State& state, Logger& logger) {
   const auto value = state.metric_value(options_.dataloader_label, options_.monitor);
   if (!value) {
     throw UsageError("EarlyStopper: there is no metric \"" + options_.monitor + "\" of \"" +
-                     options_.dataloader_label + "\"");
+                     options_.dataloader_label + "\", or its value is not one number");
   }
   const bool is_better =
       !best_ || (options_.comp(*value, *best_) && std::abs(*value - *best_) > options_.min_delta);

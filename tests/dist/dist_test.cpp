@@ -304,6 +304,7 @@ std::vector<Command> cases_of(int ranks) {
           train + Command{"strategy=multi_auto_sync", "micro=1"},
           train + Command{"strategy=single_auto_sync", "micro=1"},
           train + Command{"thaw=1"},
+          train + Command{"area=1"},
           train + Command{"weightless=all"},
           kDigits + Command{batch(32)}};
 }
@@ -325,7 +326,7 @@ TEST(Dist, TrainingIsAsInOneProcess) {
       const std::string first = part(job.output(0), i);
       const bool is_float = i + 1 == alone.size();
       expect_near(losses_of(expected), losses_of(first), is_float ? 1e-5 : 1e-9);
-      for (const char* what : {"accuracy", "ends at", "nothing for"}) {
+      for (const char* what : {"accuracy", "area", "ends at", "nothing for"}) {
         EXPECT_EQ(rest_of_line(first, what), rest_of_line(expected, what));
       }
       for (int rank = 0; rank < ranks; ++rank) {
