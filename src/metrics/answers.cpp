@@ -92,10 +92,9 @@ Targets read_targets(const std::string& metric, const at::Tensor& target, std::i
   const at::Tensor counted = ignore_index
                                  ? target.ne(*ignore_index)
                                  : torch::ones_like(target, target.options().dtype(at::kBool));
-  const at::Tensor kept = target.to(at::kLong).masked_fill(counted.logical_not(), 0);
+  const at::Tensor kept = target.to(at::kLong).masked_fill(~counted, 0);
   if (kept.device().is_cpu() && kept.numel() > 0) {
-    if (target.is_floating_point() &&
-        !target.eq(kept).logical_or(counted.logical_not()).all().item<bool>()) {
+    if (target.is_floating_point() && !(target.eq(kept) | ~counted).all().item<bool>()) {
       throw UsageError(metric + ": expected classes, found numbers that are not whole");
     }
     const auto lowest = kept.min().item<std::int64_t>();
@@ -116,7 +115,7 @@ Answers read_answers(const std::string& metric, const AnswerRules& rules, const 
 }
 
 at::Tensor probabilities(const at::Tensor& scores, const at::Tensor& counted, AnswerTask task) {
-  const at::Tensor are_logits = scores.lt(0).logical_or(scores.gt(1)).logical_and(counted).any();
+  const at::Tensor are_logits = ((scores.lt(0) | scores.gt(1)) & counted).any();
   return torch::where(
       are_logits, task == AnswerTask::kMulticlass ? scores.softmax(1) : scores.sigmoid(), scores);
 }

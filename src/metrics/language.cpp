@@ -54,7 +54,7 @@ void MaskedAccuracy::update(const at::Tensor& outputs, const at::Tensor& target)
   const torch::NoGradGuard no_grad;
   check_shapes(*this, outputs, target);
   const at::Tensor counted = target.ne(ignore_index_);
-  add(outputs.argmax(-1).eq(target).logical_and(counted).sum(), counted.sum());
+  add((outputs.argmax(-1).eq(target) & counted).sum(), counted.sum());
 }
 
 Perplexity::Perplexity(PerplexityOptions options)
@@ -72,10 +72,10 @@ void Perplexity::update(const at::Tensor& outputs, const at::Tensor& target) {
   const at::Tensor counted = ignore_index_
                                  ? target.ne(*ignore_index_)
                                  : torch::ones_like(target, target.options().dtype(at::kBool));
-  const at::Tensor ids = target.masked_fill(counted.logical_not(), 0).unsqueeze(-1);
+  const at::Tensor ids = target.masked_fill(~counted, 0).unsqueeze(-1);
   // torchmetrics takes the logarithm of the probability, which is -inf where log_softmax() is not.
   const at::Tensor log_probs = outputs.softmax(-1).gather(-1, ids).squeeze(-1).log();
-  add(-log_probs.masked_fill(counted.logical_not(), 0).sum(), counted.sum());
+  add(-log_probs.masked_fill(~counted, 0).sum(), counted.sum());
 }
 
 at::Tensor Perplexity::compute() { return MeanMetric::compute().exp(); }

@@ -51,7 +51,7 @@ void MIoU::update(const at::Tensor& outputs, const at::Tensor& target) {
   check_shapes("MIoU", outputs, target, classes);
   const Targets targets = read_targets("MIoU", target, classes, options_.ignore_index);
   const at::Tensor predicted = outputs.argmax(1);
-  const at::Tensor is_right = targets.counted.logical_and(predicted.eq(targets.classes));
+  const at::Tensor is_right = targets.counted & predicted.eq(targets.classes);
   const at::Tensor intersect = histogram(targets.classes, is_right, classes);
   const at::Tensor both = histogram(predicted, targets.counted, classes) +
                           histogram(targets.classes, targets.counted, classes);

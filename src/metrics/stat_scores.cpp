@@ -24,15 +24,15 @@ constexpr std::array kCounts = {"tp", "fp", "tn", "fn"};
 // [4, classes]: tp, fp, tn, fn.
 at::Tensor count_classes(const Answers& answers, std::int64_t classes) {
   const at::Tensor is_right = answers.predicted.eq(answers.target);
-  const at::Tensor tp = histogram(answers.target, answers.counted.logical_and(is_right), classes);
+  const at::Tensor tp = histogram(answers.target, answers.counted & is_right, classes);
   const at::Tensor fp = histogram(answers.predicted, answers.counted, classes) - tp;
   const at::Tensor fn = histogram(answers.target, answers.counted, classes) - tp;
   return torch::stack({tp, fp, answers.counted.sum() - tp - fp - fn, fn});
 }
 
 at::Tensor count_labels(const detail::AnswerRules& rules, const Answers& answers) {
-  const at::Tensor matrices = confusion_matrix(rules, answers).flatten(1);  // tn, fp, fn, tp
-  return matrices.t().index_select(0, torch::tensor({3, 1, 0, 2}, at::kLong).to(matrices.device()));
+  const at::Tensor of = confusion_matrix(rules, answers).flatten(1);  // tn, fp, fn, tp
+  return torch::stack({of.select(1, 3), of.select(1, 1), of.select(1, 0), of.select(1, 2)});
 }
 
 struct ScoreCounts {

@@ -91,8 +91,8 @@ class State {
   // The live metrics: reading one waits for the device. metric_values has the last computed values.
   Metrics train_metrics;
   std::vector<std::pair<std::string, Metrics>> eval_metrics;  // by evaluator label
-  // The last computed values: {"train"|label: {metric: float}}. A value
-  // of several elements is a tensor.
+  // The last computed values: {"train"|label: {metric: float}}. A value of several elements is a
+  // tensor.
   Dict metric_values;
 
   // The current batch: whole up to before_train_batch, then each microbatch in turn, on the device.
