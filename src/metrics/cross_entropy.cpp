@@ -6,14 +6,13 @@
 #include "cairn/train/model.h"
 #include "cairn/train/state_dict.h"
 
+#include "metrics/answers.h"
 #include "metrics/metric_state.h"
 
 namespace cairn {
 
 std::unique_ptr<Metric> CrossEntropy::clone() const {
-  auto copy = std::make_unique<CrossEntropy>(*this);
-  if (sum_loss_.defined()) copy->sum_loss_ = sum_loss_.clone();
-  return copy;
+  return std::make_unique<CrossEntropy>(*this);
 }
 
 void CrossEntropy::reset() {
@@ -27,8 +26,7 @@ void CrossEntropy::update(const at::Tensor& outputs, const at::Tensor& target) {
   const at::Tensor loss =
       are_indices ? at::cross_entropy_loss(outputs, target, {}, at::Reduction::Mean, ignore_index_)
                   : soft_cross_entropy(outputs, target);
-  const at::Tensor addend = loss.to(at::kFloat);
-  sum_loss_ = sum_loss_.defined() ? sum_loss_.to(addend.device()).add_(addend) : addend.clone();
+  sum_loss_ = plus(sum_loss_, loss.to(at::kFloat));
   ++total_batches_;
 }
 

@@ -27,12 +27,18 @@ at::Tensor metric_entry(const std::string& metric, const Value& state, const cha
 
 std::int64_t metric_count(const std::string& metric, const Value& state, const char* key,
                           const Dims& shape) {
-  const at::Tensor count = metric_entry(metric, state, key, shape);
-  if (!at::isIntegralType(count.scalar_type(), /*includeBool=*/false)) {
-    throw MismatchError(
-        fmt::format("\"{}\" in the saved state of metric {} is not a whole number", key, metric));
+  return metric_sum(metric, state, key, shape, at::kLong).item<std::int64_t>();
+}
+
+at::Tensor metric_sum(const std::string& metric, const Value& state, const char* key,
+                      const Dims& shape, at::ScalarType dtype) {
+  const at::Tensor sum = metric_entry(metric, state, key, shape);
+  const bool is_whole = at::isIntegralType(sum.scalar_type(), /*includeBool=*/false);
+  if (is_whole != at::isIntegralType(dtype, /*includeBool=*/false)) {
+    throw MismatchError(fmt::format("\"{}\" in the saved state of metric {} is {} whole number",
+                                    key, metric, is_whole ? "a" : "not a"));
   }
-  return count.item<std::int64_t>();
+  return sum.to(dtype);
 }
 
 }  // namespace cairn

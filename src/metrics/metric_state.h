@@ -15,5 +15,10 @@ at::Tensor metric_entry(const std::string& metric, const Value& state, const cha
 // As metric_entry(), for a count.
 std::int64_t metric_count(const std::string& metric, const Value& state, const char* key,
                           const Dims& shape);
+// As metric_entry(), for an accumulator of `dtype`, which the result has. Throws MismatchError,
+// too, if whole numbers were saved for an accumulator of others, or others for one of whole
+// numbers.
+at::Tensor metric_sum(const std::string& metric, const Value& state, const char* key,
+                      const Dims& shape, at::ScalarType dtype);
 
 }  // namespace cairn

@@ -27,7 +27,7 @@
 #include "cairn/dist/sharding.h"
 #include "cairn/error.h"
 #include "cairn/exit_code.h"
-#include "cairn/metrics/metrics.h"
+#include "cairn/metrics/classification.h"
 #include "cairn/optim/optimizers.h"
 #include "cairn/schedulers/schedulers.h"
 #include "cairn/storage/object_store.h"
@@ -323,7 +323,9 @@ std::shared_ptr<torch::nn::Module> make_network(const Arguments& arguments,
     return {model, &model->module()};
   }
   const auto net = std::make_shared<Net>(arguments);
-  options.model = cairn::classifier(net, {.num_classes = 3});
+  cairn::ClassifierOptions model = {.num_classes = 3};
+  if (arguments.has("area")) model.val_metrics = cairn::MulticlassAUROC({.num_classes = 3});
+  options.model = cairn::classifier(net, model);
   if (arguments.has("thaw")) {  // A layer that is trained from the second epoch on.
     const cairn::Event event = event_of(arguments.text("thaw"));
     options.callbacks.push_back(CallAt(event, [net](cairn::State& state) {
@@ -365,7 +367,9 @@ void say_losses(const cairn::State& state) {
     print_line("loss " + name.as_str() + " " + std::to_string(value.as_float()));
 }
 
-void say_accuracy(const cairn::State& state) {
+void say_metrics(const cairn::State& state) {
+  const auto area = state.metric_value("eval", "MulticlassAUROC");
+  if (area) print_line("area " + std::to_string(*area));
   if (!state.metric_value("eval", "MulticlassAccuracy")) return;
   char line[128];
   std::snprintf(line, sizeof line, "accuracy %.17g of %lld samples",
@@ -477,7 +481,7 @@ int train(const Arguments& arguments) {
   print_line("ends at batch " + std::to_string(trainer.state().timestamp.batch));
   print_line("weights " + digest_of(*net));
   if (result.exit_code != 0) return result.exit_code;
-  say_accuracy(trainer.state());
+  say_metrics(trainer.state());
   if (!is_balanced) print_line("error: an evaluated batch ends that did not begin");
   const auto* tiny = dynamic_cast<const Net*>(net.get());
   if (tiny != nullptr) {

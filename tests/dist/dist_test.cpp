@@ -305,6 +305,7 @@ std::vector<Command> cases_of(int ranks) {
           train + Command{"strategy=single_auto_sync", "micro=1"},
           train + Command{"thaw=epoch_start"},
           train + Command{"thaw=before_train_batch"},
+          train + Command{"area=1"},
           train + Command{"weightless=all"},
           train + Command{"keeps_gradients=1"},
           kDigits + Command{batch(32)}};
@@ -327,7 +328,7 @@ TEST(Dist, TrainingIsAsInOneProcess) {
       const std::string first = part(job.output(0), i);
       const bool is_float = i + 1 == alone.size();
       expect_near(losses_of(expected), losses_of(first), is_float ? 1e-5 : 1e-9);
-      for (const char* what : {"accuracy", "ends at", "nothing for"}) {
+      for (const char* what : {"accuracy", "area", "ends at", "nothing for"}) {
         EXPECT_EQ(rest_of_line(first, what), rest_of_line(expected, what));
       }
       for (int rank = 0; rank < ranks; ++rank) {

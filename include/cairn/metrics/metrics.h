@@ -1,6 +1,7 @@
 // Metrics of classifiers, with torchmetrics' names, definitions and state. classifier() uses them
 // by default. The sums of metrics stay on the device of the outputs, so that an update does not
-// wait for the device. For other metrics derive from Metric.
+// wait for the device. The headers beside this one have more metrics: classification.h,
+// language.h, mean.h, segmentation.h. For others derive from Metric.
 #pragma once
 
 #include <ATen/core/Tensor.h>

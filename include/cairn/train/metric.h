@@ -29,7 +29,9 @@ class Metric {
   virtual void reset() = 0;  // back to the state before any update
   // `outputs` are the model's, `target` is the batch's.
   virtual void update(const at::Tensor& outputs, const at::Tensor& target) = 0;
-  // The value over all updates since reset(): a scalar. NaN before the first update.
+  // The value over all updates since reset(): a scalar, NaN before the first update. A value of
+  // several elements, such as a matrix, is logged as lists, and kept in State::metric_values as a
+  // tensor.
   virtual at::Tensor compute() = 0;
 
   // torchmetrics' state: names of the accumulators -> tensors, in Python's order.

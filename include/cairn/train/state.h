@@ -92,7 +92,8 @@ class State {
   // The live metrics: reading one waits for the device. metric_values has the last computed values.
   Metrics train_metrics;
   std::vector<std::pair<std::string, Metrics>> eval_metrics;  // by evaluator label
-  // The last computed values: {"train"|label: {metric: float}}.
+  // The last computed values: {"train"|label: {metric: float}}. A value of several elements is a
+  // tensor.
   Dict metric_values;
 
   // The current batch: whole up to before_train_batch, then each microbatch in turn, on the device.
@@ -121,7 +122,8 @@ class State {
   // timestamp.get(unit of max_duration) / max_duration; nullopt without max_duration.
   std::optional<Time> get_elapsed_duration() const;
 
-  // The value of a metric by "label" and "name"; nullopt if it has not been computed yet.
+  // The value of a metric by "label" and "name"; nullopt if it has not been computed yet,
+  // or has several elements.
   std::optional<double> metric_value(const std::string& label, const std::string& metric) const;
 
   // --- What a checkpoint holds (docs/checkpoints.md) --------------------------------------------

@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include "cairn/dist/dist.h"
+#include "cairn/train/state_dict.h"
 
 #include "dist/team.h"
 #include "train/data/data_position.h"
@@ -29,6 +30,15 @@ Metrics over_ranks(const LoopContext& context, const Metrics& metrics) {
     merged.back().second->load_state_dict(metrics[i].second->merge_states(states));
   }
   return merged;
+}
+
+// Nested lists of numbers, as Python's tolist().
+Value to_list(const at::Tensor& value) {
+  if (value.dim() == 0) return value.item<double>();
+  List items;
+  for (std::int64_t i = 0; i < value.size(0); ++i)
+    items.push_back(to_list(value[i]));
+  return items;
 }
 
 }  // namespace
@@ -84,10 +94,14 @@ void compute_metrics(LoopContext& context, const std::string& label, const Metri
   Dict values;
   Dict logged;
   for (const auto& [name, metric] : over_ranks(context, metrics)) {
-    const double value = around_batch(context, "computing a metric",
-                                      [&each = *metric] { return each.compute().item<double>(); });
-    values.set(name, value);
-    if (context.logging()) logged.set(fmt::format("metrics/{}/{}", label, name), value);
+    const at::Tensor value = around_batch(context, "computing a metric",
+                                          [&each = *metric] { return each.compute().cpu(); });
+    const bool is_number = value.numel() == 1;
+    const Value kept = is_number ? Value(value.item<double>()) : Value(view_of(value.clone()));
+    values.set(name, kept);
+    if (context.logging()) {
+      logged.set(fmt::format("metrics/{}/{}", label, name), is_number ? kept : to_list(value));
+    }
   }
   context.state.metric_values.set(label, std::move(values));
   if (context.logging()) context.logger.log_metrics(logged);

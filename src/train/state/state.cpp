@@ -26,7 +26,8 @@ std::optional<double> State::metric_value(const std::string& label,
                                           const std::string& metric) const {
   const Value* metrics = metric_values.find(label);
   const Value* value = metrics == nullptr ? nullptr : metrics->find(metric);
-  return value == nullptr ? std::nullopt : std::optional(value->as_float());
+  const bool is_number = value != nullptr && !value->is_tensor();
+  return is_number ? std::optional(value->as_float()) : std::nullopt;
 }
 
 }  // namespace cairn

@@ -64,7 +64,9 @@ Value metric_entries(const Metrics& metrics, const Value* computed) {
   for (const auto& [key, metric] : metrics) {
     const Value* number = computed == nullptr ? nullptr : computed->find(key);
     Value value = None{};
-    if (number != nullptr) value = computed_tensor(number->as_float());
+    if (number != nullptr) {
+      value = number->is_tensor() ? *number : computed_tensor(number->as_float());
+    }
     entries.set(key, Dict{{"state_dict", metric->state_dict()}, {"_computed", value}});
   }
   return entries;

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "cairn/error.h"
+#include "cairn/train/state_dict.h"
 
 #include "train/state/load/fit_calls.h"
 #include "train/state/number.h"
@@ -79,7 +80,11 @@ void MetricsLoad::plan_group(const std::string& label, const Metrics& metrics, c
     states_.emplace_back(metric, *state);
     const Value* computed = entry->find("_computed");
     if (computed == nullptr) continue;  // Absent if the metric was not computed.
-    if (const auto number = find_number(*computed)) values_.push_back({label, {key, *number}});
+    if (const auto number = find_number(*computed)) {
+      values_.push_back({label, {key, *number}});
+    } else if (computed->is_tensor()) {
+      values_.push_back({label, {key, view_of(tensor_of(computed->as_tensor()))}});
+    }
   }
 }
 

@@ -56,7 +56,7 @@ class MetricsLoad {
                   LoadFindings& findings);
 
   std::vector<std::pair<std::shared_ptr<Metric>, Value>> states_;
-  std::vector<std::pair<std::string, std::pair<std::string, double>>> values_;
+  std::vector<std::pair<std::string, std::pair<std::string, Value>>> values_;
   Dict all_values_;
 };
 
