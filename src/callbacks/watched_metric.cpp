@@ -98,7 +98,7 @@ double WatchedMetric::value(const State& state) const {
   const auto found = state.metric_value(dataloader_label, monitor);
   if (found) return *found;
   throw UsageError(callback + ": there is no metric " + quoted(monitor) + " of " +
-                   quoted(dataloader_label));
+                   quoted(dataloader_label) + ", or its value is not one number");
 }
 
 }  // namespace cairn
