@@ -37,15 +37,13 @@
 namespace cairn {
 namespace {
 
-using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
-
 constexpr const char* kKeepsTrained =
     "EMA: the run began in Composer up to 0.10.0, which averaged for evaluation only: checkpoints, "
     "and the model at the end, have the trained weights";
 
-NamedTensors model_buffers(const State& state) { return named_buffers(state.model->module()); }
+TensorsByName model_buffers(const State& state) { return named_buffers(state.model->module()); }
 
-NamedTensors copies(NamedTensors tensors) {
+TensorsByName copies(TensorsByName tensors) {
   for (auto& [name, tensor] : tensors) {
     tensor = tensor.detach().clone();
   }
@@ -54,7 +52,7 @@ NamedTensors copies(NamedTensors tensors) {
 
 // Throws UsageError unless the live tensors have the names and shapes of the copied ones, in the
 // same order. The tensors differ only if the model replaced its parameters.
-void check_same(const NamedTensors& live, const NamedTensors& copied) {
+void check_same(const TensorsByName& live, const TensorsByName& copied) {
   bool same = live.size() == copied.size();
   for (std::size_t i = 0; same && i < live.size(); ++i) {
     same = live[i].first == copied[i].first && live[i].second.sizes() == copied[i].second.sizes();
@@ -66,7 +64,7 @@ void check_same(const NamedTensors& live, const NamedTensors& copied) {
   }
 }
 
-void exchange(const NamedTensors& live, const NamedTensors& copied) {
+void exchange(const TensorsByName& live, const TensorsByName& copied) {
   check_same(live, copied);
   const torch::NoGradGuard no_grad;
   for (std::size_t i = 0; i < live.size(); ++i) {
@@ -76,7 +74,7 @@ void exchange(const NamedTensors& live, const NamedTensors& copied) {
   }
 }
 
-void average(const NamedTensors& live, const NamedTensors& averaged, double smoothing) {
+void average(const TensorsByName& live, const TensorsByName& averaged, double smoothing) {
   check_same(live, averaged);
   const torch::NoGradGuard no_grad;
   fused::FusedStep<fused::Average> fused;
@@ -94,14 +92,14 @@ void average(const NamedTensors& live, const NamedTensors& averaged, double smoo
   fused.run();
 }
 
-std::vector<std::string> names_of(const NamedTensors& tensors) {
+std::vector<std::string> names_of(const TensorsByName& tensors) {
   std::vector<std::string> names;
   for (const auto& [name, tensor] : tensors)
     names.push_back(name);
   return names;
 }
 
-Value as_dict(const NamedTensors& tensors) {
+Value as_dict(const TensorsByName& tensors) {
   Dict dict;
   for (const auto& [name, tensor] : tensors) {
     dict.set(name, view_of(tensor));
@@ -110,9 +108,9 @@ Value as_dict(const NamedTensors& tensors) {
 }
 
 // New tensors like `templates`, with the saved elements. Adds what does not fit to `misfits`.
-NamedTensors read_tensors(const Value* saved, const NamedTensors& templates,
-                          const std::string& where, std::vector<std::string>& misfits) {
-  NamedTensors result;
+TensorsByName read_tensors(const Value* saved, const TensorsByName& templates,
+                           const std::string& where, std::vector<std::string>& misfits) {
+  TensorsByName result;
   if (saved == nullptr || !saved->is_dict()) {
     misfits.push_back(where + " is missing");
     return result;
@@ -293,11 +291,11 @@ void EMA::load_state_dict(const Value& saved, const State& live) {
         "newer; "
         "load_ignore_keys = {\"state/algorithms*\"} starts it afresh");
   }
-  NamedTensors parameters =
+  TensorsByName parameters =
       read_tensors(model->find("named_parameters_dict"), trainable_parameters(live),
                    "named_parameters_dict", misfits);
-  NamedTensors buffers = read_tensors(model->find("named_buffers_dict"), model_buffers(live),
-                                      "named_buffers_dict", misfits);
+  TensorsByName buffers = read_tensors(model->find("named_buffers_dict"), model_buffers(live),
+                                       "named_buffers_dict", misfits);
   const bool active = read_flag(state, "ema_weights_active", misfits);
   const bool started = read_flag(state, "ema_started", misfits);
   if (!misfits.empty()) {
