@@ -37,8 +37,6 @@
 namespace cairn {
 namespace {
 
-using TensorsByName = std::vector<std::pair<std::string, at::Tensor>>;
-
 constexpr const char* kKeepsTrained =
     "EMA: the run began in Composer up to 0.10.0, which averaged for evaluation only: checkpoints, "
     "and the model at the end, have the trained weights";

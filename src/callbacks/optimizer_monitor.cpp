@@ -21,8 +21,6 @@
 namespace cairn {
 namespace {
 
-using TensorsByName = std::vector<std::pair<std::string, at::Tensor>>;
-
 // Finds the mean of a parameter's gradients in the optimizer's state.
 class MomentFinder final : public FieldVisitor {
  public:
@@ -136,8 +134,7 @@ void OptimizerMonitor::batch_end(State& state, Logger& logger) {
 }
 
 // Turns before_step_ into the updates, so that they need no memory of their own.
-std::vector<std::pair<std::string, at::Tensor>> OptimizerMonitor::watched_tensors(
-    const State& state) {
+TensorsByName OptimizerMonitor::watched_tensors(const State& state) {
   const TensorsByName parameters = trainable_parameters(state);
   const bool is_whole = options_.log_optimizer_metrics && before_step_.size() == parameters.size();
   const auto moments = is_whole ? moments_of(*state.optimizer) : MomentsByParameter();

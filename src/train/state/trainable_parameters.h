@@ -12,9 +12,11 @@
 
 namespace cairn {
 
+using TensorsByName = std::vector<std::pair<std::string, at::Tensor>>;
+
 // Those that are not frozen now, each once, with their names, in the order of named_parameters().
-inline std::vector<std::pair<std::string, at::Tensor>> trainable_parameters(const State& state) {
-  auto parameters = named_parameters(state.model->module());
+inline TensorsByName trainable_parameters(const State& state) {
+  TensorsByName parameters = named_parameters(state.model->module());
   std::erase_if(parameters, [](const auto& each) { return !each.second.requires_grad(); });
   return parameters;
 }
