@@ -117,6 +117,13 @@ thread_local c10::DeviceIndex current_device = 0;
 thread_local c10::StreamId current_stream = 0;
 // The device itself is at work: what it copies to compute is not a wait of this thread.
 thread_local bool is_computing = false;
+class Computing {
+ public:
+  Computing() { is_computing = true; }
+  ~Computing() { is_computing = false; }
+  Computing(const Computing&) = delete;
+  Computing& operator=(const Computing&) = delete;
+};
 
 class SimDeviceGuard final : public c10::impl::DeviceGuardImplInterface {
  public:
@@ -283,9 +290,8 @@ void compute_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   } else {
     SimStreams::all().finish(current_stream);
   }
-  is_computing = true;
+  const Computing computing;
   at::native::cpu_fallback(op, stack);
-  is_computing = false;
 }
 
 void make_known() {
@@ -330,10 +336,9 @@ void list_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   op.callBoxed(stack);
   if (op.schema().returns().empty()) return;
   Tensors results = stack->back().toTensorVector();
-  is_computing = true;
+  const Computing computing;
   for (at::Tensor& result : results)
     result = result.to(sim_device());
-  is_computing = false;
   stack->back() = results;
 }
 

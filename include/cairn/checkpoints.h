@@ -71,9 +71,9 @@ struct CheckpointsOptions {
 };
 
 // Not thread-safe. In a job of several processes (dist::initialize() was called), every rank makes
-// the same calls. Rank 0 writes its own entries, which must be equal on all ranks, and the
-// generators of all ranks. All ranks read the folder, which must be in a file system or a store
-// that they share.
+// the same calls. Rank 0 writes its own entries, which all ranks load, and torch's generators of
+// all ranks. A generator that was added is an entry: after a resume it is rank 0's everywhere. All
+// ranks read the folder, which must be in a file system or a store that they share.
 class Checkpoints {
  public:
   using Save = std::function<Value()>;
@@ -88,7 +88,7 @@ class Checkpoints {
   Checkpoints& operator=(const Checkpoints&) = delete;
 
   // Adds an entry to each checkpoint. Call it before resume() and save(), with a name of its own
-  // (UsageError). What is added must live as long as this object.
+  // (UsageError). The object that is added must live as long as this one.
   //
   // A module, by reference, by std::shared_ptr or in torch's holders (torch::nn::Linear).
   Checkpoints& add(const std::string& name, torch::nn::Module& module);
@@ -132,8 +132,8 @@ class Checkpoints {
         name, [&value] { return Value(static_cast<std::int64_t>(value)); },
         [&value](const Value& saved) { value = static_cast<Int>(saved.as_int()); });
   }
-  // Anything with state_dict() and load_state_dict(): a scheduler, a GradScaler, a DataLoader, an
-  // object of yours.
+  // Anything with state_dict() and load_state_dict(): a scheduler, a GradScaler, an object of
+  // yours. (A DataLoader's state has no position: add two numbers, and call start_epoch().)
   template <class Object>
   requires requires(Object& object, const Value& saved) {
     { object.state_dict() } -> std::convertible_to<Value>;
@@ -149,10 +149,10 @@ class Checkpoints {
   Checkpoints& add(const std::string& name, Save save, Load load);
 
   // Loads the newest checkpoint that is whole, and returns true; false if there is none. Every byte
-  // is verified. All entries are loaded, or, after any error, none. A damaged checkpoint is passed
-  // over, and a line says so. Throws MismatchError, which lists what does not fit; StorageError if
-  // the folder, or a checkpoint that might be the newest, cannot be read now; BusyError if another
-  // process trains the run. Call it once, before the first save().
+  // is verified. All entries are loaded, or none, if what is read does not fit or cannot be read. A
+  // damaged checkpoint is passed over, and a line says so. Throws MismatchError, which lists what
+  // does not fit; StorageError if the folder, or a checkpoint that might be the newest, cannot be
+  // read now; BusyError if another process trains the run. Call it once, before the first save().
   bool resume();
 
   // Counts a step, and says whether to save now: by save_interval, or because a signal asks for it.
@@ -166,9 +166,9 @@ class Checkpoints {
   // Whether a signal or a file STOP has asked to stop.
   bool stops() const;
 
-  // Waits until everything is durable, and throws the error of a save that failed. If a request to
-  // stop was not followed by a save, saves first. Returns what main() should return: 0, or
-  // interrupted_exit_code.
+  // Saves the last step that due() counted, unless it is saved. Waits until everything is durable,
+  // on all ranks, and throws the error of a save that failed. Returns what main() should return: 0,
+  // or interrupted_exit_code.
   int finish();
 
  private:

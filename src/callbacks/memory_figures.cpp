@@ -23,7 +23,8 @@ struct MemoryFigure {  // c10's Stat
   std::int64_t allocated = 0;
   std::int64_t freed = 0;
 };
-// What an allocator counts. Some figures are counted in total, and for small and for large blocks.
+// The counts of an allocator. Some figures are counted in total, and for small and for large
+// blocks.
 struct AllocatorFigures {
   using Pools = std::array<MemoryFigure, 3>;
   std::array<std::pair<const char*, Pools>, 9> by_pool = {{{"allocation", {}},

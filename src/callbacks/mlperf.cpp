@@ -141,7 +141,7 @@ void MLPerfCallback::eval_end(State& state, Logger& /*logger*/) {
   write("eval_stop", None{}, Dict{{"epoch_num", time_of(state)}});
   write("eval_accuracy", value, Dict{{"epoch_num", time_of(state)}});
   write("block_stop", None{}, Dict{{"first_epoch_num", time_of(state)}});
-  if (value <= options_.target) return;
+  if (!(value > options_.target)) return;  // also for NaN
   if (!std::exchange(has_succeeded_, true)) {
     write("run_stop", None{}, Dict{{"status", "success"}});
   }

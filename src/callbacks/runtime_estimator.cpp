@@ -66,6 +66,7 @@ void RuntimeEstimator::batch_end(State& state, Logger& logger) {
   if (now <= start) return;
   const double seconds =
       state.timestamp.total_wct.total_seconds() - start_->total_wct.total_seconds();
+  if (seconds <= 0) return;  // In a job of several ranks this batch's time counts from the next on.
   const double remaining = seconds / (now - start) * (1 - now) + remaining_evaluation(state, start);
   logger.log_metrics(Dict{{"time/remaining_estimate", remaining / unit_seconds_}});
 }

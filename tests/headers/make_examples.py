@@ -28,6 +28,12 @@ class Example:
         self.replace, self.is_type, self.runs = replace, is_type, runs
 
 
+def callback(header, replace=()):
+    """The constructor call of a callback, which has a header that cairn.h leaves out."""
+    return Example("train", before="const auto made =", after=";", runs=False,
+                   top=f"#include <cairn/callbacks/{header}.h>", replace=list(replace))
+
+
 def far(before=VALUE, replace=()):
     return Example(before=before, replace=replace, runs=False)
 
@@ -67,6 +73,20 @@ EXAMPLES = {
                        after='check(half.to_string() == "5ep", "half of it");',
                        replace=[("max) ...", "max) {}")])],
     "callbacks/early_stopper.h": [Example("train", before="const auto stopper =", after=";")],
+    "callbacks/export_for_inference.h": [callback("export_for_inference")],
+    "callbacks/generate.h": [callback("generate", replace=[("[net]", "[]"), ("{ ... }", """{
+        return std::vector<std::string>(prompts); }""")])],
+    "callbacks/load_checkpoint.h": [callback("load_checkpoint")],
+    "callbacks/mlperf.h": [callback("mlperf")],
+    "callbacks/threshold_stopper.h": [callback("threshold_stopper")],
+    "checkpoints.h": [Example("train", top="#include <cairn/checkpoints.h>", before="""
+        torch::nn::Linear G(4, 2);
+        torch::optim::Adam opt_g(G->parameters(), 1e-3);
+        at::Tensor pool = torch::zeros({2});
+        std::int64_t step = 0;
+        const std::int64_t n = 2;
+        const auto train_on_a_batch = [] {};""",
+                              replace=[("return ck.finish();", "ck.finish();")], runs=False)],
     "dist/dist.h": [
         Example("train", before="const double loss = 1;", replace=[("== 0) ...", "== 0) {}")]),
         Example("train", before="const Value weights = Dict{};", runs=False)],

@@ -22,6 +22,8 @@ namespace cairn {
 class ChannelsLast final : public Algorithm {
  public:
   std::string name() const override { return "ChannelsLast"; }
+  bool needs_losses(const State& /*state*/) const override { return false; }
+  bool may_change_batch() const override { return false; }
   std::string repr() const override { return "ChannelsLast()"; }
   bool match(Event event, const State& state) const override;
   void apply(Event event, State& state, Logger& logger) override;

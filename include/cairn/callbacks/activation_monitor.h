@@ -22,10 +22,10 @@ struct ActivationMonitorOptions {
 };
 
 // Logs for each floating-point tensor that goes into (input) or comes out of (output) a layer:
-//   activations/l2_norm/NAME_input.0    the L2 norm over the last dimension, on average
-//   activations/average/NAME_input.0    the mean of all elements
-//   activations/kurtosis/NAME_input.0   the kurtosis over the last dimension, on average
-//   activations/max/NAME_input.0        the maximum over the last dimension, on average
+// - activations/l2_norm/NAME_input.0: the L2 norm over the last dimension, on average
+// - activations/average/NAME_input.0: the mean of all elements
+// - activations/kurtosis/NAME_input.0: the kurtosis over the last dimension, on average
+// - activations/max/NAME_input.0: the maximum over the last dimension, on average
 // and the same for NAME_output.0, where NAME is the layer's name in the model.
 //
 // Modules of libtorch in C++ have no hooks, which Composer uses. The callback sees the operators
@@ -46,6 +46,7 @@ class ActivationMonitor final : public Callback {
 
   std::string name() const override { return "ActivationMonitor"; }
   bool needs_losses(const State& /*state*/) const override { return false; }
+  bool may_change_batch() const override { return false; }
   void batch_start(State& state, Logger& logger) override;
   void before_forward(State& state, Logger& logger) override;
   void after_forward(State& state, Logger& logger) override;

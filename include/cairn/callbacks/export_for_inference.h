@@ -51,6 +51,7 @@ class ExportForInferenceCallback final : public Callback {
 
   std::string name() const override { return "ExportForInferenceCallback"; }
   bool needs_losses(const State& /*state*/) const override { return false; }
+  bool may_change_batch() const override { return false; }
   void fit_start(State& state, Logger& logger) override;
   void fit_end(State& state, Logger& logger) override;
 

@@ -16,6 +16,7 @@ class FreeOutputs final : public Callback {
  public:
   std::string name() const override { return "FreeOutputs"; }
   bool needs_losses(const State& /*state*/) const override { return false; }
+  bool may_change_batch() const override { return false; }
   void fit_start(State& state, Logger& logger) override;
   void after_loss(State& state, Logger& logger) override;
 };

@@ -42,6 +42,7 @@ class Generate final : public Callback {
 
   std::string name() const override { return "Generate"; }
   bool needs_losses(const State& /*state*/) const override { return false; }
+  bool may_change_batch() const override { return false; }
   void run_event(Event event, State& state, Logger& logger) override;
 
  private:

@@ -12,7 +12,7 @@
 namespace cairn {
 
 struct MemoryMonitorOptions {
-  // What to log: names of figures, and the names under which they are logged. The figures are those
+  // The entries to log: figures, and the names under which they are logged. The figures are those
   // of torch.cuda.memory_stats(), such as "allocated_bytes.all.peak", and the host's
   // "resident_bytes.host.current" and "resident_bytes.host.peak". nullopt: the table below.
   std::optional<std::map<std::string, std::string>> memory_keys = std::nullopt;
@@ -23,13 +23,13 @@ struct MemoryMonitorOptions {
 };
 
 // Logs, after the backward passes of every batch, below memory/:
-//   current_resident_mem, peak_resident_mem    of this process, in the host's RAM
+// - current_resident_mem, peak_resident_mem: of this process, in the host's RAM
 // and if the model is on a GPU, of this process's memory there:
-//   current_allocated_mem, peak_allocated_mem  held by tensors
-//   current_active_mem, peak_active_mem        the same, and what kernels still use
-//   current_inactive_mem, peak_inactive_mem    in pieces that the driver cannot have back
-//   current_reserved_mem, peak_reserved_mem    taken from the driver
-//   alloc_retries                              how often the cache was given back to go on
+// - current_allocated_mem, peak_allocated_mem: held by tensors
+// - current_active_mem, peak_active_mem: the same, and what kernels still use
+// - current_inactive_mem, peak_inactive_mem: in pieces that the driver cannot have back
+// - current_reserved_mem, peak_reserved_mem: taken from the driver
+// - alloc_retries: how often the cache was given back to go on
 // Sizes are in gigabytes (1e9 bytes), with five digits. Nothing waits for the GPU. The GPU's
 // figures need libtorch 2.9 or newer; a line at the start says so with an older one.
 //
@@ -42,6 +42,7 @@ class MemoryMonitor final : public Callback {
 
   std::string name() const override { return "MemoryMonitor"; }
   bool needs_losses(const State& /*state*/) const override { return false; }
+  bool may_change_batch() const override { return false; }
   void init(State& state, Logger& logger) override;
   void after_train_batch(State& state, Logger& logger) override;
 

@@ -64,6 +64,7 @@ class MLPerfCallback final : public Callback {
 
   std::string name() const override { return "MLPerfCallback"; }
   bool needs_losses(const State& /*state*/) const override { return false; }
+  bool may_change_batch() const override { return false; }
   void init(State& state, Logger& logger) override;
   void fit_start(State& state, Logger& logger) override;
   void epoch_start(State& state, Logger& logger) override;

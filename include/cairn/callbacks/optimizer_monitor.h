@@ -23,12 +23,12 @@ struct OptimizerMonitorOptions {
 };
 
 // Logs L2 norms for each trainable parameter that has a gradient, under its name:
-//   l2_norm/grad/NAME     the gradient, after algorithms such as GradientClipping changed it
-//   l2_norm/grad/global   all gradients together
-//   l2_norm/param/NAME    the weights after the step
-//   l2_norm/update/NAME   the change of the weights in this step
-//   l2_norm/moment/NAME   the mean of the gradients that the optimizer keeps ("exp_avg", or else
-//                         "momentum_buffer"); not logged if there is none
+// - l2_norm/grad/NAME: the gradient, after algorithms such as GradientClipping changed it
+// - l2_norm/grad/global: all gradients together
+// - l2_norm/param/NAME: the weights after the step
+// - l2_norm/update/NAME: the change of the weights in this step
+// - l2_norm/moment/NAME: the mean of the gradients that the optimizer keeps ("exp_avg", or else
+//  "momentum_buffer"); not logged if there is none
 // In a sharded run the norms are those of the whole tensors: all ranks add up their parts.
 //
 // In a batch that is logged, the weights are copied before the step, so that the model's memory is
@@ -46,6 +46,7 @@ class OptimizerMonitor final : public Callback {
 
   std::string name() const override { return "OptimizerMonitor"; }
   bool needs_losses(const State& /*state*/) const override { return false; }
+  bool may_change_batch() const override { return false; }
   void batch_start(State& state, Logger& logger) override;
   void after_train_batch(State& state, Logger& logger) override;
   void batch_end(State& state, Logger& logger) override;

@@ -42,6 +42,7 @@ class RuntimeEstimator final : public Callback {
 
   std::string name() const override { return "RuntimeEstimator"; }
   bool needs_losses(const State& /*state*/) const override { return false; }
+  bool may_change_batch() const override { return false; }
   void init(State& state, Logger& logger) override;
   void batch_start(State& state, Logger& logger) override;
   void batch_end(State& state, Logger& logger) override;

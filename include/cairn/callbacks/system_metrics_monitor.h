@@ -11,12 +11,12 @@ namespace cairn {
 
 // Logs, before every batch of training, evaluation and prediction, the figures of this process's
 // machine, under psutil's names:
-//   cpu_percentage    of all processors, since the figures before; 0 the first time
-//   cpu_memory_*      total, available, percent, used, free, active, inactive, buffers, cached,
-//                     shared, slab
-//   disk_memory_*     total, used, free, percent: of the file system of "/"
-//   network_*         bytes_sent, bytes_recv, packets_sent, packets_recv, errin, errout, dropin,
-//                     dropout: of all interfaces, since the machine started
+// - cpu_percentage: of all processors, since the figures before; 0 the first time
+// - cpu_memory_*: total, available, percent, used, free, active, inactive, buffers, cached,
+//  shared, slab
+// - disk_memory_*: total, used, free, percent: of the file system of "/"
+// - network_*: bytes_sent, bytes_recv, packets_sent, packets_recv, errin, errout, dropin,
+//  dropout: of all interfaces, since the machine started
 // Sizes are in bytes. In a job on several machines, rank 0's machine is logged. Reading the figures
 // takes some 100 microseconds a batch.
 //
@@ -26,6 +26,7 @@ class SystemMetricsMonitor final : public Callback {
  public:
   std::string name() const override { return "SystemMetricsMonitor"; }
   bool needs_losses(const State& /*state*/) const override { return false; }
+  bool may_change_batch() const override { return false; }
   void batch_start(State& state, Logger& logger) override;
   void eval_batch_start(State& state, Logger& logger) override;
   void predict_batch_start(State& state, Logger& logger) override;

@@ -48,6 +48,7 @@ class ThresholdStopper final : public Callback {
 
   std::string name() const override { return "ThresholdStopper"; }
   bool needs_losses(const State& /*state*/) const override { return false; }
+  bool may_change_batch() const override { return false; }
   void fit_start(State& state, Logger& logger) override;
   void batch_end(State& state, Logger& logger) override;
   void eval_end(State& state, Logger& logger) override;

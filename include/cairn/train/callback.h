@@ -81,13 +81,13 @@ class Callback {
   // each batch. If a callback or an algorithm answers true, the Trainer waits until the device has
   // computed the losses. Override it to return false: then training on a GPU does not wait, and
   // total_loss_dict may be some batches old. It is up to date at eval_before_all, at epoch_end, at
-  // fit_end, and at a checkpoint event at which a callback will save.
+  // fit_end, and, in a job of one process, at a checkpoint event at which a callback will save.
   virtual bool needs_losses(const State& /*state*/) const { return true; }
 
   // Whether a method of this callback for after_dataloader, batch_start or before_train_batch may
-  // change how many samples or tokens state.batch has, or which parameters require gradients. If
-  // any rank has such a callback, the ranks of a job send one more message in each batch. Return
-  // false if yours does not.
+  // change how many samples or tokens state.batch has, which parameters require gradients, or a
+  // buffer of the model. If any rank has such a callback, the ranks of a job send one more message
+  // in each batch. Return false if yours does not.
   virtual bool may_change_batch() const { return true; }
 
   // Called after the last event, also when training failed, for work that a destructor would do too

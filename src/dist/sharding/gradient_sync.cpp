@@ -78,8 +78,11 @@ void GradientSync::make_buckets(const std::vector<at::Tensor>& parameters,
 void GradientSync::check_ranks_agree() const {
   std::vector<std::int64_t> mine;
   for (const Bucket& bucket : buckets_) {
-    for (const at::Tensor& parameter : bucket.parameters)
+    for (const at::Tensor& parameter : bucket.parameters) {
       mine.push_back(parameter.numel());
+      if (parameter.is_contiguous()) continue;
+      mine.insert(mine.end(), parameter.strides().begin(), parameter.strides().end());
+    }
     mine.push_back(-static_cast<std::int64_t>(bucket.parameters.front().scalar_type()));
   }
   const Value value = Value(List(mine.begin(), mine.end()));
@@ -136,9 +139,12 @@ void GradientSync::send_ready() {
     send(buckets_[next_++]);
 }
 
-// The part of the array for a parameter's gradient.
+// The part of the array for a parameter's gradient, with the parameter's order of elements.
 at::Tensor GradientSync::place_of(const Bucket& bucket, std::size_t index) {
   const at::Tensor& parameter = bucket.parameters[index];
+  if (parameter.is_non_overlapping_and_dense()) {
+    return bucket.flat.as_strided(parameter.sizes(), parameter.strides(), bucket.offsets[index]);
+  }
   return bucket.flat.narrow(0, bucket.offsets[index], parameter.numel()).view(parameter.sizes());
 }
 
@@ -178,7 +184,9 @@ void GradientSync::send(Bucket& bucket) {
           "Embedding with sparse = false");
     }
     at::div_out(place, gradient, ranks);
-    if (gradient.is_contiguous()) parameter.mutable_grad() = place;
+    const bool has_same_order = gradient.strides() == place.strides() ||
+                                (gradient.is_contiguous() && place.is_contiguous());
+    if (has_same_order) parameter.mutable_grad() = place;
   }
   bucket.flat.narrow(0, bucket.offsets.back(), has_any.numel()).copy_(has_any);
   bucket.message = channel_.message_of(bucket.flat);

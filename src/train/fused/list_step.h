@@ -58,9 +58,15 @@ class ListStep {
         lists_[{device.type(), device.index(), parameter.scalar_type(), step.flags}];
     list.steps.push_back(step);
     list.parameters.push_back(parameter);
-    if (gradient.defined()) list.gradients.push_back(gradient);
+    // Dimensions of size 1 may have any stride. Older libtorches take only equal strides.
+    const auto with_same_strides = [&parameter](const at::Tensor& tensor) {
+      if (tensor.strides() == parameter.strides()) return tensor;
+      return tensor.as_strided(parameter.sizes(), parameter.strides());
+    };
+    if (gradient.defined()) list.gradients.push_back(with_same_strides(gradient));
     for (std::size_t i = 0; i < states.size(); ++i) {
-      if (Step::uses(step.flags, static_cast<int>(i))) list.states[i].push_back(states[i]);
+      if (Step::uses(step.flags, static_cast<int>(i)))
+        list.states[i].push_back(with_same_strides(states[i]));
     }
   }
   void run() const {

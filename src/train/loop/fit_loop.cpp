@@ -246,6 +246,8 @@ bool FitLoop::train_batches() {
     stops = is_training_over(state);
     if (is_alone ? stops : ends_) return false;
     if (is_alone && options_.poll_requests) options_.poll_requests();
+    const Requests* const asked = options_.requests;
+    if (asked != nullptr && (asked->save || asked->stop)) losses_.publish(/*all=*/true);
     interrupted_ = options_.serve_requests && options_.serve_requests();
     if (interrupted_) return false;
     if (is_iteration_over(TimeUnit::kToken)) {

@@ -75,7 +75,7 @@ std::vector<at::Tensor> BatchTrainer::trained_parameters() const {
   return trained;
 }
 
-RankBatch::Join BatchTrainer::own_join() const {
+RankBatch::Join BatchTrainer::own_join() {
   const bool is_sharded = context_.state.sharding != nullptr;
   return {.weight = weight_of(context_.state.batch),
           .has_other_parameters =
@@ -103,14 +103,25 @@ void BatchTrainer::join_ranks() {
 void BatchTrainer::send_buffers() {
   const std::vector<at::Tensor> buffers = context_.state.model->module().buffers();
   dist::broadcast_tensors(buffers, "sending the model's buffers");
+  if (!sent_buffers_) {
+    for (const at::Tensor& buffer : buffers)
+      first_buffers_.push_back(buffer.clone());
+  }
   sent_buffers_.emplace();
   for (const at::Tensor& buffer : buffers)
     sent_buffers_->push_back({buffer, version_of(buffer)});
 }
 
 // Whether this rank's buffers may be others than those that rank 0 last sent.
-bool BatchTrainer::has_other_buffers() const {
+bool BatchTrainer::has_other_buffers() {
   if (!sent_buffers_) return true;
+  for (std::size_t i = 0; i < first_buffers_.size(); ++i) {
+    const SentBuffer& sent = (*sent_buffers_)[i];
+    const bool has_version = version_of(sent.tensor) != sent.version;
+    has_silent_changes_ |= !has_version && !sent.tensor.equal(first_buffers_[i]);
+  }
+  first_buffers_.clear();
+  if (has_silent_changes_) return true;
   const auto is_as_sent = [](const at::Tensor& buffer, const SentBuffer& sent) {
     return buffer.is_same(sent.tensor) && !buffer.is_inference() &&
            version_of(buffer) == sent.version;

@@ -47,7 +47,7 @@ class BatchTrainer {
 
   // This rank's part of RankBatch::begin() for state.batch. Call it before train(), in a job of
   // several processes.
-  RankBatch::Join own_join() const;
+  RankBatch::Join own_join();
   void train();
 
   // The losses of the last batch, on the device.
@@ -67,7 +67,7 @@ class BatchTrainer {
   std::vector<at::Tensor> trained_parameters() const;
   void join_ranks();
   void send_buffers();
-  bool has_other_buffers() const;
+  bool has_other_buffers();
   void sync_gradients(bool is_before_backward);
   double weight_of(const Batch& part) const;
   std::size_t syncs_beyond_own(std::optional<std::int64_t> size) const;
@@ -85,6 +85,11 @@ class BatchTrainer {
   };
   // The buffers as rank 0 last sent them; nullopt before the first batch.
   std::optional<std::vector<SentBuffer>> sent_buffers_;
+  // Some operations write to buffers without counting a version: torch::batch_norm() to running
+  // statistics. Whether this model has such buffers is found out in the second batch, by copies
+  // from the first one.
+  std::vector<at::Tensor> first_buffers_;
+  bool has_silent_changes_ = false;
   PendingLosses::NamedTensors totals_;  // Losses of the batch, on the device.
 };
 

@@ -83,6 +83,9 @@ std::string folder_name(std::string folder) {
 
 void check(const CheckpointsOptions& options) {
   if (options.folder.empty()) throw UsageError("Checkpoints: set folder");
+  if (options.folder.find('{') != std::string::npos && !options.run_name) {
+    throw UsageError("Checkpoints: the folder " + options.folder + " has braces: set run_name");
+  }
   const Time* interval = options.save_interval.time();
   if (interval == nullptr) return;
   if (interval->unit() == TimeUnit::kBatch || interval->unit() == TimeUnit::kSecond) return;
@@ -114,8 +117,12 @@ struct Checkpoints::Impl {
   Value content(Value rng) const;
   void begin(bool resumes);
   bool resume();
-  std::optional<Checkpoint> find();
-  void load(const Checkpoint& checkpoint);
+  struct Found {
+    std::string path;
+    std::optional<Checkpoint> checkpoint;  // On rank 0, which has verified it.
+  };
+  std::optional<Found> find();
+  void load(const Found& found);
   void plan(const Value& saved, PlannedLoad& planned);
   bool due(std::optional<std::int64_t> step);
   void save(std::int64_t step);
@@ -123,6 +130,7 @@ struct Checkpoints::Impl {
   std::shared_ptr<ObjectStore> patient_store();
 
   const CheckpointsOptions options;
+  std::string folder;  // With the run's name filled in.
   std::optional<SignalWatch> signals;
   std::optional<StopRequest> requests;  // From begin() to finish().
   std::vector<Entry> entries;
@@ -132,6 +140,7 @@ struct Checkpoints::Impl {
   std::function<bool(const State&, Event)> is_due;
   double last_step_at = 0;  // By options.now.
   bool has_begun = false;
+  bool has_loaded = false;
   bool has_stopped = false;
   Requests unserved;
 };
@@ -139,6 +148,7 @@ struct Checkpoints::Impl {
 Checkpoints::Impl::Impl(CheckpointsOptions given) : options(std::move(given)) {
   check(options);
   state.run_name = options.run_name.value_or(folder_name(options.folder));
+  folder = strict_format(NameFormat(options.folder), dist_variables(state.run_name));
   saver = std::make_shared<CheckpointSaver>(saver_options(options));
   state.callbacks = {saver};
   State::CheckpointForm::of(state).content = [this](Value rng) { return content(std::move(rng)); };
@@ -175,9 +185,18 @@ std::shared_ptr<ObjectStore> Checkpoints::Impl::patient_store() {
 }
 
 // Before the first use of the folder. A run that resumes may replace what it wrote after the
-// checkpoint that it resumes from.
-void Checkpoints::Impl::begin(bool resumes) {
+// checkpoint that it resumes from. After an error, the program may begin again.
+void Checkpoints::Impl::begin(bool resumes) try {
   has_begun = true;
+  if (signals) {
+    StopRequestOptions watched;
+    if (dist::rank() == 0) {
+      watched.folder = folder;
+      const auto store = store_of(folder, options.store);
+      if (local_files_of(*store) == nullptr) watched.store = store;
+    }
+    requests.emplace(std::move(watched));
+  }
   CheckpointSaver::TrainerCalls::rewrite_own_files(*saver, resumes);
   saver->init(state, logger);
   if (resumes) {
@@ -185,24 +204,20 @@ void Checkpoints::Impl::begin(bool resumes) {
   }
   saver->after_load(state, logger);
   saver->fit_start(state, logger);
-  if (signals) {
-    StopRequestOptions watched;
-    if (dist::rank() == 0) {
-      watched.folder = options.folder;
-      const auto store = store_of(options.folder, options.store);
-      if (local_files_of(*store) == nullptr) watched.store = store;
-    }
-    requests.emplace(std::move(watched));
-    signals->expect_to_serve(true);
-  }
+  if (signals) signals->expect_to_serve(true);
   last_step_at = options.now();
+} catch (...) {
+  has_begun = false;
+  requests.reset();
+  CheckpointSaver::TrainerCalls::rewrite_own_files(*saver, false);
+  throw;
 }
 
 // Step 1.
-std::optional<Checkpoint> Checkpoints::Impl::find() {
+std::optional<Checkpoints::Impl::Found> Checkpoints::Impl::find() {
   const Team team = Team::of_job();
   const auto store = patient_store();
-  std::optional<Checkpoint> found;
+  Found found;
   const Value place = team.do_on_first("looking for a checkpoint", [&]() -> Value {
     const auto newest = find_latest(
         options.folder, {.filename = NameFormat(options.filename),
@@ -220,11 +235,11 @@ std::optional<Checkpoint> Checkpoints::Impl::find() {
                              },
                          .store = store});
     if (!newest) return None{};
-    found = newest->checkpoint;
+    found.checkpoint = newest->checkpoint;
     return newest->path;
   });
   if (place.is_none()) return std::nullopt;
-  if (!found) found = open_checkpoint(place.as_str(), store);
+  found.path = place.as_str();
   return found;
 }
 
@@ -259,11 +274,15 @@ void Checkpoints::Impl::plan(const Value& saved, PlannedLoad& planned) {
 }
 
 // Steps 2 to 4.
-void Checkpoints::Impl::load(const Checkpoint& checkpoint) {
-  const std::string& path = checkpoint.path();
+void Checkpoints::Impl::load(const Found& found) {
+  const std::string& path = found.path;
+  Timestamp position;
   PlannedLoad planned;
   try {
     Team::of_job().run_on_all("loading " + printable_line(path), [&] {
+      const Checkpoint checkpoint =
+          found.checkpoint ? *found.checkpoint : open_checkpoint(path, patient_store());
+      position = checkpoint.info().timestamp.value_or(Timestamp());
       Value saved = cairn::load(checkpoint, {.verify = Verify::kQuick});
       if (!saved.is_dict()) throw MismatchError(path + " holds no dict");
       StagedReads reads;
@@ -290,7 +309,8 @@ void Checkpoints::Impl::load(const Checkpoint& checkpoint) {
   }
   for (const auto& optimizer : planned.optimizers)
     optimizer->apply();
-  state.timestamp = checkpoint.info().timestamp.value_or(Timestamp());
+  state.timestamp = position;
+  has_loaded = true;
   logger.log_message(
       fmt::format("resumed from {} (step {})", printable_line(path), state.timestamp.batch));
 }
@@ -298,7 +318,7 @@ void Checkpoints::Impl::load(const Checkpoint& checkpoint) {
 bool Checkpoints::Impl::resume() {
   if (has_begun) throw UsageError("Checkpoints: call resume() once, before the first save()");
   begin(/*resumes=*/true);
-  return state.timestamp.batch > 0;
+  return has_loaded;
 }
 
 bool Checkpoints::Impl::due(std::optional<std::int64_t> step) {
@@ -313,7 +333,11 @@ bool Checkpoints::Impl::due(std::optional<std::int64_t> step) {
       0, 0, TimeDelta::of(std::chrono::microseconds(static_cast<std::int64_t>(elapsed * kMicros))));
   if (step) state.timestamp.batch = *step;
   const Requests asked = of_all_ranks(requests ? requests->poll() : Requests());
-  if (asked.save || asked.stop) unserved = asked;
+  if (asked.save || asked.stop) {
+    unserved = {.save = unserved.save || asked.save,
+                .stop = unserved.stop || asked.stop,
+                .reason = asked.reason};
+  }
   has_stopped = has_stopped || asked.stop;
   const bool is_time = is_due(state, Event::kBatchCheckpoint);
   return is_time || unserved.save || unserved.stop;
@@ -336,9 +360,10 @@ void Checkpoints::Impl::save(std::int64_t step) {
 
 int Checkpoints::Impl::finish() {
   if (!has_begun) return kDone;
-  if (unserved.stop) save(state.timestamp.batch);
+  if (state.previous_timestamp) save(state.timestamp.batch);  // What the last steps have trained.
+  // Launchers end a job when the first process exits. So all ranks wait for the save of rank 0.
+  Team::of_job().run_on_all("ending the run", [&] { saver->fit_end(state, logger); });
   if (signals) signals->expect_to_serve(false);
-  saver->fit_end(state, logger);
   requests.reset();
   signals.reset();
   return has_stopped ? options.interrupted_exit_code : static_cast<int>(kDone);

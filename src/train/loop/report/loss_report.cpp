@@ -64,16 +64,15 @@ void LossReport::publish_after_failure() noexcept {
 }
 
 std::vector<double> LossReport::message() {
-  sent_ = pending_.take_oldest_ended();
-  return message_of(sent_ ? sent_->losses : NamedLosses());
+  sent_ = pending_.take_oldest(/*not_newest=*/!context_.device.is_cpu());  // As on all ranks.
+  return sent_ ? message_of(sent_->losses) : std::vector<double>(1 + known_losses_.size());
 }
 
 void LossReport::publish_message(const std::vector<double>& sums) {
   const auto sent = std::exchange(sent_, std::nullopt);
-  const NamedLosses own = sent ? sent->losses : NamedLosses();
-  auto averages = averages_in(sums, own);
-  if (!averages) averages = settle_names(own);
-  if (sent) publish_now(sent->batch, *averages);
+  if (!sent) return;
+  const auto averages = averages_in(sums, sent->losses);
+  publish_now(sent->batch, averages ? *averages : settle_names(sent->losses));
 }
 
 std::vector<double> LossReport::message_of(const NamedLosses& own) const {

@@ -80,9 +80,8 @@ std::vector<BatchLosses> PendingLosses::take_all() {
   return taken;
 }
 
-std::optional<BatchLosses> PendingLosses::take_oldest_ended() {
-  if (batches_.empty()) return std::nullopt;
-  if (batches_.front().copied && batches_.size() == 1) return std::nullopt;
+std::optional<BatchLosses> PendingLosses::take_oldest(bool not_newest) {
+  if (batches_.size() <= (not_newest ? 1 : 0)) return std::nullopt;
   return take_first();
 }
 

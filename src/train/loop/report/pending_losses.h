@@ -36,9 +36,9 @@ class PendingLosses {
   void add(std::int64_t batch, const NamedTensors& losses);
   std::vector<BatchLosses> take_arrived();
   std::vector<BatchLosses> take_all();
-  // The oldest batch, if its losses are in the host's memory or a newer batch follows it; nullopt
-  // otherwise. May wait for the device.
-  std::optional<BatchLosses> take_oldest_ended();
+  // The oldest batch. If `not_newest`, only if a newer one follows it. nullopt: there is none. May
+  // wait for the device.
+  std::optional<BatchLosses> take_oldest(bool not_newest);
   bool empty() const { return batches_.empty(); }
 
  private:
