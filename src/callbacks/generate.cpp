@@ -43,8 +43,8 @@ void Generate::run_event(Event event, State& state, Logger& logger) {
 std::vector<std::string> Generate::generate(State& state) const {
   const torch::NoGradGuard no_grad;
   const EvalMode eval_mode(state.model->module());
-  const AutocastGuard autocast(Word<Precision>(state.precision).value().value(),
-                               model_device(state));
+  const Word<Precision> precision = state.precision;
+  const AutocastGuard autocast(precision.value().value(), model_device(state));
   ShardedPass pass(state);
   std::vector<std::string> texts;
   const auto all = static_cast<std::ptrdiff_t>(options_.prompts.size());
