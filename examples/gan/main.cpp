@@ -16,7 +16,7 @@ int main() try {
   double mean_loss = 0;
   std::int64_t step = 0;
 
-  cairn::Checkpoints ck({.folder = "ckpt/gan", .save_interval = "100ba", .keep = 3});
+  cairn::Checkpoints ck({.folder = "ckpt/gan", .keep = 3, .save_interval = "100ba"});
   ck.add("generator", generator).add("critic", critic);
   ck.add("opt_g", of_generator, generator).add("opt_c", of_critic, critic);
   ck.add("mean_loss", mean_loss).add("step", step);

@@ -50,10 +50,10 @@ struct CheckpointsOptions {
   std::optional<std::string> latest_filename = "latest.pt";  // nullopt: no link
   // Checkpoints of other runs in the folder are passed over. Default: the folder's last name.
   std::optional<std::string> run_name = std::nullopt;
-  // When due() says yes: steps ("100ba") or time (std::chrono::minutes(10), "600sec").
-  Interval save_interval = std::chrono::minutes(10);
   // Checkpoints to keep; the oldest are removed when a newer one is durable. nullopt: all.
   std::optional<int> keep = std::nullopt;
+  // When due() says yes: steps ("100ba") or time (std::chrono::minutes(10), "600sec").
+  Interval save_interval = std::chrono::minutes(10);
   // If false, save() returns when the checkpoint is durable. If true, a thread writes it from a
   // copy; the next save() or finish() throws the error of a save that failed.
   bool save_async = true;

@@ -28,10 +28,9 @@ class Example:
         self.replace, self.is_type, self.runs = replace, is_type, runs
 
 
-def callback(header, replace=()):
-    """The constructor call of a callback, which has a header that cairn.h leaves out."""
-    return Example("train", before="const auto made =", after=";", runs=False,
-                   top=f"#include <cairn/callbacks/{header}.h>", replace=list(replace))
+def callback(replace=()):
+    """The constructor call of a callback."""
+    return Example("train", before="const auto made =", after=";", runs=False, replace=replace)
 
 
 def far(before=VALUE, replace=()):
@@ -73,13 +72,13 @@ EXAMPLES = {
                        after='check(half.to_string() == "5ep", "half of it");',
                        replace=[("max) ...", "max) {}")])],
     "callbacks/early_stopper.h": [Example("train", before="const auto stopper =", after=";")],
-    "callbacks/export_for_inference.h": [callback("export_for_inference")],
-    "callbacks/generate.h": [callback("generate", replace=[("[net]", "[]"), ("{ ... }", """{
+    "callbacks/export_for_inference.h": [callback()],
+    "callbacks/generate.h": [callback([("[net]", "[]"), ("{ ... }", """{
         return std::vector<std::string>(prompts); }""")])],
-    "callbacks/load_checkpoint.h": [callback("load_checkpoint")],
-    "callbacks/mlperf.h": [callback("mlperf")],
-    "callbacks/threshold_stopper.h": [callback("threshold_stopper")],
-    "checkpoints.h": [Example("train", top="#include <cairn/checkpoints.h>", before="""
+    "callbacks/load_checkpoint.h": [callback()],
+    "callbacks/mlperf.h": [callback()],
+    "callbacks/threshold_stopper.h": [callback()],
+    "checkpoints.h": [Example("train", before="""
         torch::nn::Linear G(4, 2);
         torch::optim::Adam opt_g(G->parameters(), 1e-3);
         at::Tensor pool = torch::zeros({2});
@@ -188,6 +187,12 @@ HEAD = {
 #include <torch/torch.h>
 
 #include "cairn/cairn.h"
+#include "cairn/callbacks/export_for_inference.h"
+#include "cairn/callbacks/generate.h"
+#include "cairn/callbacks/load_checkpoint.h"
+#include "cairn/callbacks/mlperf.h"
+#include "cairn/callbacks/threshold_stopper.h"
+#include "cairn/checkpoints.h"
 #include "cairn/dist/dist.h"
 #include "cairn/dist/sharding.h"
 #include "cairn/optim/own_optimizer.h"

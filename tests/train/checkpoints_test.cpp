@@ -173,10 +173,10 @@ TEST(Checkpoints, ObjectsAreRestoredIfALaterOneRefuses) {
 
 TEST(Checkpoints, KeepsTheNewestAlsoAcrossARestart) {
   const TempFolder folder;
-  Gan(folder.path(), {.save_interval = "2ba", .keep = 2}).run(12, /*killed=*/9);
+  Gan(folder.path(), {.keep = 2, .save_interval = "2ba"}).run(12, /*killed=*/9);
   EXPECT_EQ(names_in(folder.path()),
             (std::vector<std::string>{"latest.pt", "step6.pt", "step8.pt"}));
-  Gan(folder.path(), {.save_interval = "2ba", .keep = 2}).run(10);
+  Gan(folder.path(), {.keep = 2, .save_interval = "2ba"}).run(10);
   EXPECT_EQ(names_in(folder.path()),
             (std::vector<std::string>{"latest.pt", "step10.pt", "step8.pt"}));
   EXPECT_EQ(fs::read_symlink(folder / "latest.pt"), "step10.pt");
