@@ -104,6 +104,7 @@ struct WrappedStoreTest : ::testing::Test {
   // The logged messages, without times and without messages about locks.
   std::vector<std::string> messages(const std::string& home) const {
     static const std::regex times("[0-9]+\\.[0-9]+ s");
+    static const std::regex shares("[0-9]+ %");
     std::vector<std::string> lines;
     for (std::string line : log->messages) {
       if (line.find(" has no locks") != std::string::npos) continue;
@@ -111,7 +112,7 @@ struct WrappedStoreTest : ::testing::Test {
       for (std::size_t at = line.find(where); at != std::string::npos; at = line.find(where)) {
         line.replace(at, where.size(), "HOME");
       }
-      lines.push_back(std::regex_replace(line, times, "T s"));
+      lines.push_back(std::regex_replace(std::regex_replace(line, times, "T s"), shares, "P %"));
     }
     return lines;
   }
