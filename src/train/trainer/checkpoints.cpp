@@ -21,6 +21,7 @@
 
 #include "cairn/callbacks/checkpoint_saver.h"
 #include "cairn/checkpoint/checkpoint.h"
+#include "cairn/dist/dist.h"
 #include "cairn/error.h"
 #include "cairn/exit_code.h"
 #include "cairn/train/logger.h"
