@@ -10,7 +10,7 @@
 
 namespace cairn {
 
-// That of its first parameter. A model without parameters is on the CPU.
+// The device of its first parameter. A model without parameters is on the CPU.
 inline at::Device model_device(const State& state) {
   const std::vector<at::Tensor> parameters = cairn::parameters(state.model->module());
   return parameters.empty() ? at::Device(at::kCPU) : parameters.front().device();

@@ -213,7 +213,8 @@ class Autoresume {
 
   LoadOutcome run() {
     for (SearchPlace& place : search_.places) {
-      place.store = patient_store(progress_.watch(place.store), options_, logger_);
+      place.store = patient_store(progress_.watch(place.store),
+                                  {options_.save_store_patience, "save_store_patience"}, logger_);
     }
     SearchPlace& first = search_.places.front();
     if (!search_.takes_rank_tars && JointCheckpoints::is_needed(*first.store)) {

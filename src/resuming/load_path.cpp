@@ -68,8 +68,8 @@ LoadJob job_of(const TrainerOptions& options, const State& state, LoadProgress& 
                Logger& logger) {
   const std::string path =
       strict_format(NameFormat(*options.load_path), variables_of_writer(state.run_name));
-  const auto store =
-      patient_store(progress.watch(store_of(path, options.load_object_store)), options, logger);
+  const auto store = patient_store(progress.watch(store_of(path, options.load_object_store)),
+                                   {options.save_store_patience, "save_store_patience"}, logger);
   // If only weights are wanted, three times as much optimizer state is not worth its transfer.
   const bool is_dear = options.load_weights_only && store->may_be_far();
   LoadJob job = {.path = options.load_object_store ? path : shown_place(path),

@@ -100,11 +100,11 @@ LoadProgress progress_of(const TrainerOptions& options) {
 }
 
 std::shared_ptr<ObjectStore> patient_store(std::shared_ptr<ObjectStore> store,
-                                           const TrainerOptions& options, Logger& logger) {
+                                           const StorePatience& patience, Logger& logger) {
   if (!store->may_be_far()) return store;
   return retrying_store(std::move(store),
-                        {.patience = options.save_store_patience,
-                         .patience_option = "save_store_patience",
+                        {.patience = patience.time,
+                         .patience_option = patience.option,
                          .on_retry = told_by_lines(
                              [&logger](const std::string& line) { logger.log_message(line); })});
 }

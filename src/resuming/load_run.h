@@ -6,6 +6,7 @@
 //     load_path ends the start; autoresume may look for another checkpoint.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -96,10 +97,14 @@ NodeCopy copy_for_node(const LoadJob& job, const State& state, LoadProgress& pro
 // Progress as load_progress_bar and load_chunk_size say.
 LoadProgress progress_of(const TrainerOptions& options);
 
-// The store as a start uses it: it repeats failed requests for as long as save_store_patience says,
-// and logs a line for each retry.
+// How long a start repeats failed requests, and the name of the option that says so.
+struct StorePatience {
+  std::chrono::seconds time;
+  const char* option;
+};
+// The store as a start uses it: it repeats failed requests, and logs a line for each retry.
 std::shared_ptr<ObjectStore> patient_store(std::shared_ptr<ObjectStore> store,
-                                           const TrainerOptions& options, Logger& logger);
+                                           const StorePatience& patience, Logger& logger);
 
 // CheckpointSource::content() of the checkpoint that this rank opened. "" if it opened none.
 std::string content_of(const LoadJob& job);

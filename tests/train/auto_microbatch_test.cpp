@@ -115,7 +115,7 @@ class AutoMicrobatch : public ::testing::Test {
     EXPECT_EQ(one.metric, other.metric);
     EXPECT_TRUE(at::equal(one.next_random, other.next_random));
   }
-  // What a run with this size from its start computes.
+  // The results of a run that has this size from its start.
   Result expected(std::int64_t size) {
     TrainerOptions fixed = options();
     fixed.device_train_microbatch_size = size;

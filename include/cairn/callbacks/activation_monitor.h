@@ -21,12 +21,14 @@ struct ActivationMonitorOptions {
   std::vector<std::string> ignore_module_types = {};
 };
 
-// Logs for each floating-point tensor that goes into (input) or comes out of (output) a layer:
+// Logs four figures for each floating-point tensor that goes into a layer or comes out of it.
+//
 // - activations/l2_norm/NAME_input.0: the L2 norm over the last dimension, on average
 // - activations/average/NAME_input.0: the mean of all elements
 // - activations/kurtosis/NAME_input.0: the kurtosis over the last dimension, on average
 // - activations/max/NAME_input.0: the maximum over the last dimension, on average
-// and the same for NAME_output.0, where NAME is the layer's name in the model.
+//
+// The same is logged for NAME_output.0. NAME is the layer's name in the model.
 //
 // Modules of libtorch in C++ have no hooks, which Composer uses. The callback sees the operators
 // that libtorch runs, and knows a layer by its parameters and buffers. So layers without any, such

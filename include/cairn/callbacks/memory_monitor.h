@@ -22,9 +22,12 @@ struct MemoryMonitorOptions {
   std::optional<std::int64_t> dist_aggregate_batch_interval = std::nullopt;
 };
 
-// Logs, after the backward passes of every batch, below memory/:
+// Logs these figures below memory/, after the backward passes of every batch.
+//
 // - current_resident_mem, peak_resident_mem: of this process, in the host's RAM
-// and if the model is on a GPU, of this process's memory there:
+//
+// If the model is on a GPU, also those of this process's memory there.
+//
 // - current_allocated_mem, peak_allocated_mem: held by tensors
 // - current_active_mem, peak_active_mem: the same, and what kernels still use
 // - current_inactive_mem, peak_inactive_mem: in pieces that the driver cannot have back

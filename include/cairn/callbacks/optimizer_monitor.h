@@ -22,7 +22,8 @@ struct OptimizerMonitorOptions {
   std::int64_t batch_log_interval = 10;
 };
 
-// Logs L2 norms for each trainable parameter that has a gradient, under its name:
+// Logs L2 norms for each trainable parameter that has a gradient, under its name.
+//
 // - l2_norm/grad/NAME: the gradient, after algorithms such as GradientClipping changed it
 // - l2_norm/grad/global: all gradients together
 // - l2_norm/param/NAME: the weights after the step

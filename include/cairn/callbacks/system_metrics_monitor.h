@@ -9,8 +9,9 @@
 
 namespace cairn {
 
-// Logs, before every batch of training, evaluation and prediction, the figures of this process's
-// machine, under psutil's names:
+// Logs figures of this process's machine under psutil's names, before every batch of training,
+// evaluation and prediction.
+//
 // - cpu_percentage: of all processors, since the figures before; 0 the first time
 // - cpu_memory_*: total, available, percent, used, free, active, inactive, buffers, cached,
 //  shared, slab

@@ -197,13 +197,21 @@ void run_list(const StepList<Adagrad>& list) {
   at::_foreach_addcdiv_(list.parameters, gradients, norms, each(list, &Adagrad::rate));
 }
 
+// Decays the parameters, and averages the gradients and their squares. Returns the gradients.
+template <class Step>
+Tensors average_moments(const StepList<Step>& list) {
+  const Step& step = list.steps.front();
+  shrink(list);
+  Tensors gradients = decayed_gradients(list);
+  average(list.states[0], gradients, step.beta1);
+  average_squares(list.states[1], gradients, step.beta2);
+  return gradients;
+}
+
 void run_list(const StepList<Nadam>& list) {
   const Nadam& step = list.steps.front();
   const auto& [m, v, unused] = list.states;
-  shrink(list);
-  const Tensors gradients = decayed_gradients(list);
-  average(m, gradients, step.beta1);
-  average_squares(v, gradients, step.beta2);
+  const Tensors gradients = average_moments(list);
   const Tensors norms = norms_of(at::_foreach_div(v, each(list, &Nadam::correction)), step.eps);
   at::_foreach_addcdiv_(list.parameters, gradients, norms, each(list, &Nadam::gradient_rate));
   at::_foreach_addcdiv_(list.parameters, m, norms, each(list, &Nadam::moment_rate));
@@ -212,10 +220,7 @@ void run_list(const StepList<Nadam>& list) {
 void run_list(const StepList<Radam>& list) {
   const Radam& step = list.steps.front();
   const auto& [m, v, unused] = list.states;
-  shrink(list);
-  const Tensors gradients = decayed_gradients(list);
-  average(m, gradients, step.beta1);
-  average_squares(v, gradients, step.beta2);
+  const Tensors gradients = average_moments(list);
   if ((step.flags & Radam::kRectified) == 0) {
     const auto rate = [](const Radam& s) { return s.lr / s.correction; };
     at::_foreach_add_(list.parameters, at::_foreach_mul(m, each(list, rate)), -1);

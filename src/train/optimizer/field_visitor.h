@@ -32,7 +32,7 @@ class FieldVisitor : public StateFields {
     const char* key;
     FieldKind kind;
     const at::Tensor* tensor = nullptr;  // For kTensor.
-    std::int64_t number = 0;             // For the other kinds. Of a float, its bits.
+    std::int64_t number = 0;             // For the other kinds; the bits of a float.
   };
 
   FieldVisitor(const at::Tensor& parameter, const std::vector<at::Tensor>& group)

@@ -34,12 +34,10 @@
 #include "core/text/printable.h"
 #include "dist/team.h"
 #include "io/file.h"
-#include "io/threads/retry.h"
 #include "resuming/load_run.h"
 #include "saving/trainer_calls.h"
 #include "storage/local/local_store.h"
 #include "storage/place.h"
-#include "storage/retrying_store.h"
 #include "terminal/progress_line.h"
 #include "train/engine/signal_watch.h"
 #include "train/engine/stop_request.h"
@@ -128,7 +126,7 @@ struct Checkpoints::Impl {
   bool due(std::optional<std::int64_t> step);
   void save(std::int64_t step);
   int finish();
-  std::shared_ptr<ObjectStore> patient_store();
+  std::shared_ptr<ObjectStore> store_to_read();
 
   const CheckpointsOptions options;
   std::string folder;  // With the run's name filled in.
@@ -175,14 +173,9 @@ Value Checkpoints::Impl::content(Value rng) const {
   return dict;
 }
 
-std::shared_ptr<ObjectStore> Checkpoints::Impl::patient_store() {
-  auto store = store_of(options.folder, options.store);
-  if (!store->may_be_far()) return store;
-  return retrying_store(
-      std::move(store),
-      {.patience = options.store_patience,
-       .patience_option = "store_patience",
-       .on_retry = told_by_lines([this](const std::string& line) { logger.log_message(line); })});
+std::shared_ptr<ObjectStore> Checkpoints::Impl::store_to_read() {
+  return patient_store(store_of(folder, options.store), {options.store_patience, "store_patience"},
+                       logger);
 }
 
 // Before the first use of the folder. A run that resumes may replace what it wrote after the
@@ -217,7 +210,7 @@ void Checkpoints::Impl::begin(bool resumes) try {
 // Step 1.
 std::optional<Checkpoints::Impl::Found> Checkpoints::Impl::find() {
   const Team team = Team::of_job();
-  const auto store = patient_store();
+  const auto store = store_to_read();
   Found found;
   const Value place = team.do_on_first("looking for a checkpoint", [&]() -> Value {
     const auto newest = find_latest(
@@ -282,7 +275,7 @@ void Checkpoints::Impl::load(const Found& found) {
   try {
     Team::of_job().run_on_all("loading " + printable_line(path), [&] {
       const Checkpoint checkpoint =
-          found.checkpoint ? *found.checkpoint : open_checkpoint(path, patient_store());
+          found.checkpoint ? *found.checkpoint : open_checkpoint(path, store_to_read());
       position = checkpoint.info().timestamp.value_or(Timestamp());
       Value saved = cairn::load(checkpoint, {.verify = Verify::kQuick});
       if (!saved.is_dict()) throw MismatchError(path + " holds no dict");
@@ -361,7 +354,7 @@ void Checkpoints::Impl::save(std::int64_t step) {
 
 int Checkpoints::Impl::finish() {
   if (!has_begun) return kDone;
-  if (state.previous_timestamp) save(state.timestamp.batch);  // What the last steps have trained.
+  if (state.previous_timestamp) save(state.timestamp.batch);  // The last steps.
   // Launchers end a job when the first process exits. So all ranks wait for the save of rank 0.
   Team::of_job().run_on_all("ending the run", [&] { saver->fit_end(state, logger); });
   if (signals) signals->expect_to_serve(false);
