@@ -66,11 +66,13 @@ def import_composer(checkout):
              Event=importlib.import_module("composer.core.event").Event, State=State, Time=time.Time,
              TimeUnit=time.TimeUnit, Batch=object,
              get_precision_context=lambda *_: torch.autocast("cpu", enabled=False))
+    stand_in("composer.trainer").__path__ = []
+    stand_in("composer.trainer._scaler", ClosureGradScaler=object)
     stand_in("composer.loggers", Logger=Logger)
     stand_in("composer.models", ComposerModel=Model, HuggingFaceModel=Model)
     algorithms = {}
     for folder in ("mixup", "cutmix", "cutout", "swa", "layer_freezing", "progressive_resizing",
-                   "seq_length_warmup", "selective_backprop"):
+                   "sam", "seq_length_warmup", "selective_backprop"):
         package = f"composer.algorithms.{folder}"
         stand_in(package).__path__ = [str(pathlib.Path(checkout, *package.split(".")))]
         module = importlib.import_module(f"{package}.{folder}")
@@ -193,20 +195,30 @@ def draws_of(name):
 
 
 def train(state, fire, step):
-    """The events of one batch of images."""
+    """The events of one batch of images. `step` gets the values of the first pass."""
     event = sys.modules["composer.core"].Event
-    fire(event.BEFORE_FORWARD)
-    step["input"] = copy_of(state.batch[0])
-    state.outputs = state.model.forward(state.batch)
-    fire(event.BEFORE_LOSS)
-    state.loss = state.model.loss(state.outputs, state.batch)
-    step["target"] = copy_of(state.batch[1])
-    fire(event.BEFORE_BACKWARD)
-    step["loss"] = copy_of(state.loss)
-    for parameter in state.model.parameters():
-        parameter.grad = None
-    state.loss.backward()
-    state.optimizers[0].step()
+    batch = list(state.batch)
+
+    def evaluate(**_):
+        state.batch = list(batch)
+        fire(event.BEFORE_FORWARD)
+        step.setdefault("input", copy_of(state.batch[0]))
+        state.outputs = state.model.forward(state.batch)
+        fire(event.BEFORE_LOSS)
+        state.loss = state.model.loss(state.outputs, state.batch)
+        step.setdefault("target", copy_of(state.batch[1]))
+        fire(event.BEFORE_BACKWARD)
+        step.setdefault("loss", copy_of(state.loss))
+        for parameter in state.model.parameters():
+            parameter.grad = None
+        state.loss.backward()
+        return state.loss
+
+    if hasattr(state.optimizers[0], "base_optimizer"):
+        state.optimizers[0].step(evaluate)
+    else:
+        evaluate()
+        state.optimizers[0].step()
 
 
 def case_of(algorithms, name, options, duration, make_batch):
@@ -224,6 +236,7 @@ def case_of(algorithms, name, options, duration, make_batch):
 
     weights = copy_of(state.model.state_dict())
     fire(core.Event.INIT)
+    fire(core.Event.AFTER_LOAD)
     DRAWS.clear()
     while state.timestamp.get(state.max_duration.unit) < state.max_duration:
         batch = make_batch(len(steps))
@@ -265,6 +278,8 @@ def cases():
     yield "ProgressiveResizing", {}, "4ep", images
     yield "ProgressiveResizing", {"mode": "crop", "initial_scale": 0.6, "finetune_fraction": 0.3,
                                   "delay_fraction": 0.1, "size_increment": 2}, "6ba", images
+    yield "SAM", {}, "2ep", images
+    yield "SAM", {"rho": 0.5, "interval": 3}, "4ep", images
     yield "SelectiveBackprop", {"start": 0.0, "end": 1.0}, "2ep", images
     yield "SelectiveBackprop", {"start": 0.5, "end": 1.0, "keep": 0.7, "scale_factor": 0.75,
                                 "interrupt": 0}, "2ep", images

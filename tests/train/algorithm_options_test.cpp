@@ -10,6 +10,7 @@
 #include "cairn/algorithms/layer_freezing.h"
 #include "cairn/algorithms/mixup.h"
 #include "cairn/algorithms/progressive_resizing.h"
+#include "cairn/algorithms/sam.h"
 #include "cairn/algorithms/selective_backprop.h"
 #include "cairn/algorithms/seq_length_warmup.h"
 #include "cairn/algorithms/swa.h"
@@ -77,6 +78,8 @@ TEST(AlgorithmOptions, AreRefusedOutOfRange) {
   EXPECT_THROW(ProgressiveResizing({.mode = "shrink"}), UsageError);
   EXPECT_THROW(ProgressiveResizing({.finetune_fraction = 0.6, .delay_fraction = 0.6}), UsageError);
   EXPECT_THROW(ProgressiveResizing({.size_increment = 0}), UsageError);
+  EXPECT_THROW(SAM({.rho = -1}), UsageError);
+  EXPECT_THROW(SAM({.interval = 0}), UsageError);
   EXPECT_THROW(SelectiveBackprop({.keep = 1.2}), UsageError);
   EXPECT_THROW(SelectiveBackprop({.interrupt = -1}), UsageError);
   EXPECT_THROW(SeqLengthWarmup({.duration = 2}), UsageError);
@@ -102,6 +105,7 @@ TEST(AlgorithmOptions, AreTheConstructorCallOfPython) {
   EXPECT_EQ(ProgressiveResizing().repr(),
             "ProgressiveResizing(mode='resize',initial_scale=0.5,finetune_fraction=0.2,"
             "delay_fraction=0.5,size_increment=4,resize_targets=False,input_key=0,target_key=1)");
+  EXPECT_EQ(SAM().repr(), "SAM(rho=0.05,epsilon=1e-12,interval=1)");
   EXPECT_EQ(SelectiveBackprop().repr(),
             "SelectiveBackprop(start=0.5,end=0.9,keep=0.5,scale_factor=1.0,interrupt=2,"
             "input_key=0,target_key=1)");

@@ -1,4 +1,4 @@
-// A run with an algorithm that resumes from any of its batches ends with the bits of an
+// Algorithms in a Trainer: a run that resumes from any of its batches ends with the bits of an
 // undisturbed one.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -11,7 +11,9 @@
 #include "cairn/algorithms/cutout.h"
 #include "cairn/algorithms/layer_freezing.h"
 #include "cairn/algorithms/mixup.h"
+#include "cairn/algorithms/no_op_model.h"
 #include "cairn/algorithms/progressive_resizing.h"
+#include "cairn/algorithms/sam.h"
 #include "cairn/algorithms/selective_backprop.h"
 #include "cairn/algorithms/swa.h"
 #include "cairn/checkpoint/checkpoint.h"
@@ -88,6 +90,7 @@ const AlgorithmSetup kAlgorithmSetups[] = {
        return HandleList<Algorithm>{
            ProgressiveResizing({.mode = "crop", .delay_fraction = 0.2, .size_increment = 1})};
      }},
+    {"SAM", [] { return HandleList<Algorithm>{SAM({.rho = 0.5, .interval = 2})}; }},
     {"SelectiveBackprop",
      [] { return HandleList<Algorithm>{SelectiveBackprop({.start = 0.0, .end = 1.0})}; }},
     {"Several",
@@ -147,6 +150,71 @@ TEST_P(AlgorithmResume, TheAlgorithmChangesTheRun) {
 
 INSTANTIATE_TEST_SUITE_P(All, AlgorithmResume, ::testing::ValuesIn(kAlgorithmSetups),
                          [](const auto& each) { return std::string(each.param.name); });
+
+// --- In a Trainer
+// ---------------------------------------------------------------------------------
+
+TEST(SamInATrainer, WithoutALengthTrainsAsWithoutSam) {
+  const auto train = [](HandleList<Algorithm> algorithms) {
+    TrainerOptions options = testing::tiny_options();
+    options.algorithms = std::move(algorithms);
+    options.seed = 3;
+    Trainer trainer(std::move(options));
+    trainer.fit();
+    return testing::weights_of(*trainer.state().model).clone();
+  };
+  EXPECT_TRUE(train({}).equal(train({SAM({.rho = 0})})));
+  EXPECT_FALSE(train({}).equal(train({SAM({.rho = 0.5})})));
+}
+
+// The losses of the second pass, at other weights, are not logged.
+TEST(SamInATrainer, EvaluatesABatchTwiceAndLogsTheFirstLoss) {
+  const auto first_loss = [](HandleList<Algorithm> algorithms, std::int64_t forwards) {
+    auto logged = std::make_shared<testing::LogRecorder>();
+    auto events = std::make_shared<testing::EventRecorder>();
+    TrainerOptions options = testing::tiny_options();
+    options.algorithms = std::move(algorithms);
+    options.loggers = {logged};
+    options.callbacks = {events};
+    options.max_duration = "3ba";
+    options.device_train_microbatch_size = 1;  // Two microbatches of one sample.
+    options.seed = 3;
+    Trainer trainer(std::move(options));
+    trainer.fit();
+    EXPECT_EQ(events->count("before_forward"), forwards);
+    return logged->values("loss/train/total").front();
+  };
+  EXPECT_EQ(first_loss({}, 6), first_loss({SAM({.rho = 2})}, 12));
+  first_loss({SAM({.interval = 2})}, 8);
+}
+
+TEST(SamInATrainer, RefusesWhatEvaluatesABatchAgain) {
+  TrainerOptions options = testing::tiny_options();
+  options.algorithms = {SAM()};
+  options.optimizers = LBFGS({.lr = 0.1});
+  EXPECT_THROW(Trainer(std::move(options)).fit(), UnsupportedError);
+  TrainerOptions twice = testing::tiny_options();
+  twice.algorithms = {SAM(), SAM()};
+  EXPECT_THROW(Trainer(std::move(twice)).fit(), Error);
+}
+
+TEST(NoOpModelInATrainer, TakesTheModelsPlaceAndLearnsItsOneWeight) {
+  TrainerOptions options = testing::tiny_options();
+  options.algorithms = {NoOpModel()};
+  DataSpec data{.dataloader = tiny_loader(10)};
+  data.batch_transforms = [](const Batch& batch) {
+    return Batch{batch[0], batch[1].clamp_max(1)};  // BinaryAccuracy's classes
+  };
+  options.train_dataloader = data;
+  options.optimizers = DecoupledSGDW({.lr = 0.1});
+  options.max_duration = "20ba";
+  Trainer trainer(std::move(options));
+  trainer.fit();
+  const at::Tensor weights = testing::weights_of(*trainer.state().model);
+  ASSERT_EQ(weights.numel(), 1);
+  EXPECT_LT(std::abs(weights.item<double>() - 1), 0.4);
+  EXPECT_EQ(trainer.state().train_metrics.front().first, "BinaryAccuracy");
+}
 
 }  // namespace
 }  // namespace cairn

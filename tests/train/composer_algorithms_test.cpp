@@ -15,6 +15,7 @@
 #include "cairn/algorithms/layer_freezing.h"
 #include "cairn/algorithms/mixup.h"
 #include "cairn/algorithms/progressive_resizing.h"
+#include "cairn/algorithms/sam.h"
 #include "cairn/algorithms/selective_backprop.h"
 #include "cairn/algorithms/seq_length_warmup.h"
 #include "cairn/algorithms/swa.h"
@@ -179,6 +180,13 @@ const std::map<std::string, Make>& makers() {
          set("size_increment", options.size_increment);
          return std::make_shared<ProgressiveResizing>(options, std::move(draws));
        }},
+      {"SAM",
+       [](const CaseOptions& set, const std::shared_ptr<Draws>&) {
+         SAMOptions options;
+         set("rho", options.rho);
+         set("interval", options.interval);
+         return std::make_shared<SAM>(options);
+       }},
       {"SelectiveBackprop",
        [](const CaseOptions& set, std::shared_ptr<Draws> draws) {
          SelectiveBackpropOptions options;
@@ -268,6 +276,7 @@ class GoldenRun {
   }
 
   void train(const Value& step) {
+    const Batch whole = state.batch;
     fire(Event::kBeforeForward);
     EXPECT_TRUE(state.batch[0].equal(tensor_in(step.at("input"))));
     state.outputs = state.model->forward(state.batch);
@@ -277,10 +286,19 @@ class GoldenRun {
     fire(Event::kAfterLoss);
     fire(Event::kBeforeBackward);
     EXPECT_TRUE(torch::allclose(state.loss, tensor_in(step.at("loss")), 1e-5, 1e-6));
+    backward(state.loss);
+    auto* const repeater = dynamic_cast<BatchRepeater*>(algorithm.get());
+    if (repeater != nullptr && repeater->begin_repeat(state)) {
+      backward(state.model->loss(state.model->forward(whole), whole).single());
+      repeater->end_repeat(state);
+    }
+    optimizer_->step();
+  }
+
+  void backward(const at::Tensor& loss) {
     for (at::Tensor& parameter : parameters(state.model->module()))
       parameter.mutable_grad().reset();
-    state.loss.backward();
-    optimizer_->step();
+    loss.backward();
   }
 
   std::shared_ptr<torch::optim::SGD> optimizer_;
@@ -327,7 +345,7 @@ TEST_P(ComposerAlgorithms, StateHasComposersKeysAndIsReadFromComposer) {
 
 INSTANTIATE_TEST_SUITE_P(All, ComposerAlgorithms,
                          ::testing::Values("MixUp", "CutMix", "CutOut", "SWA", "LayerFreezing",
-                                           "ProgressiveResizing", "SelectiveBackprop",
+                                           "ProgressiveResizing", "SAM", "SelectiveBackprop",
                                            "SeqLengthWarmup"),
                          [](const auto& test) { return test.param; });
 

@@ -11,6 +11,8 @@
 #include "cairn/algorithms/channels_last.h"
 #include "cairn/algorithms/ema.h"
 #include "cairn/algorithms/layer_freezing.h"
+#include "cairn/algorithms/no_op_model.h"
+#include "cairn/algorithms/sam.h"
 #include "cairn/algorithms/selective_backprop.h"
 #include "cairn/algorithms/swa.h"
 #include "cairn/callbacks/checkpoint_saver.h"
@@ -457,7 +459,10 @@ void Trainer::Impl::Setup::shard_model() {
 void Trainer::Impl::Setup::check_sharded() const {
   if (!state.sharding) return;
   for (const auto& algorithm : state.algorithms) {
-    if (!is_any<ChannelsLast, EMA, LayerFreezing, SelectiveBackprop, SWA>(*algorithm)) continue;
+    if (!is_any<ChannelsLast, EMA, LayerFreezing, NoOpModel, SAM, SelectiveBackprop, SWA>(
+            *algorithm)) {
+      continue;
+    }
     throw UnsupportedError("parallelism_config: " + algorithm->name() +
                            " needs whole weights, and each rank of a sharded model has only a "
                            "part: leave it out, or set sharding_strategy to NO_SHARD");
