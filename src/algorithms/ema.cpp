@@ -14,12 +14,10 @@
 #include "cairn/algorithms/ema.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <torch/torch.h>
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "cairn/error.h"
 #include "cairn/train/logger.h"
@@ -27,7 +25,9 @@
 #include "cairn/train/state.h"
 #include "cairn/train/state_dict.h"
 
+#include "algorithms/elapsed.h"
 #include "algorithms/ema_migration.h"
+#include "algorithms/saved_tensors.h"
 #include "core/text/float_text.h"
 #include "train/engine/saves_at.h"
 #include "train/fused/fused_step.h"
@@ -105,42 +105,6 @@ Value as_dict(const TensorsByName& tensors) {
     dict.set(name, view_of(tensor));
   }
   return dict;
-}
-
-// New tensors like `templates`, with the saved elements. Adds what does not fit to `misfits`.
-TensorsByName read_tensors(const Value* saved, const TensorsByName& templates,
-                           const std::string& where, std::vector<std::string>& misfits) {
-  TensorsByName result;
-  if (saved == nullptr || !saved->is_dict()) {
-    misfits.push_back(where + " is missing");
-    return result;
-  }
-  std::set<std::string> known;
-  for (const auto& [name, like] : templates) {
-    known.insert(name);
-    const Value* value = saved->find(name);
-    if (value == nullptr || !value->is_tensor()) {
-      misfits.push_back(fmt::format("{} has no tensor \"{}\"", where, name));
-    } else if (value->as_tensor().shape != like.sizes().vec()) {
-      misfits.push_back(fmt::format("{}: \"{}\" has another shape than the model's", where, name));
-    } else {
-      result.emplace_back(name, at::empty_like(like, like.options().requires_grad(false)));
-      result.back().second.copy_(tensor_of(value->as_tensor(), /*share=*/true));
-    }
-  }
-  for (const auto& [key, value] : saved->as_dict()) {
-    if (key.is_str() && known.contains(key.as_str())) continue;
-    misfits.push_back(fmt::format("{} has \"{}\", which the model does not have", where,
-                                  key.is_str() ? key.as_str() : key.type_name()));
-  }
-  return result;
-}
-
-bool read_flag(const Value& state, const char* key, std::vector<std::string>& misfits) {
-  const Value* value = state.find(key);
-  if (value != nullptr && value->kind() == Kind::kBool) return value->as_bool();
-  misfits.push_back(fmt::format("\"{}\" is not a bool", key));
-  return false;
 }
 
 EMAOptions checked(EMAOptions options) {
@@ -243,13 +207,7 @@ void EMA::apply(Event event, State& state, Logger& logger) {
 
 Time EMA::interval() const { return *options_.update_interval; }
 
-bool EMA::should_start(const State& state) const {
-  if (options_.ema_start.unit() != TimeUnit::kDuration) {
-    return state.timestamp.get(options_.ema_start.unit()) >= options_.ema_start;
-  }
-  const std::optional<Time> elapsed = state.get_elapsed_duration();
-  return elapsed && *elapsed >= options_.ema_start;
-}
+bool EMA::should_start(const State& state) const { return has_reached(state, options_.ema_start); }
 
 void EMA::start(const State& state) {
   parameters_ = copies(trainable_parameters(state));
@@ -298,12 +256,7 @@ void EMA::load_state_dict(const Value& saved, const State& live) {
                                        "named_buffers_dict", misfits);
   const bool active = read_flag(state, "ema_weights_active", misfits);
   const bool started = read_flag(state, "ema_started", misfits);
-  if (!misfits.empty()) {
-    throw MismatchError(
-        fmt::format("the saved state of EMA does not fit the model, nothing was "
-                    "changed:\n  {}",
-                    fmt::join(misfits, "\n  ")));
-  }
+  throw_misfits("EMA", misfits);
   parameters_ = std::move(parameters);
   buffers_ = std::move(buffers);
   ema_weights_active_ = active;

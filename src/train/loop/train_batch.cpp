@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cairn/algorithms/batch_repeater.h"
 #include "cairn/error.h"
 #include "cairn/train/optimizer.h"
 #include "cairn/train/parameters.h"
@@ -37,6 +38,20 @@ std::int64_t version_of(const at::Tensor& tensor) {
   return tensor.is_inference() ? 0 : static_cast<std::int64_t>(tensor._version());
 }
 
+BatchRepeater* repeater_among(const std::vector<std::shared_ptr<Algorithm>>& algorithms) {
+  BatchRepeater* found = nullptr;
+  for (const auto& algorithm : algorithms) {
+    auto* const repeater = dynamic_cast<BatchRepeater*>(algorithm.get());
+    if (repeater == nullptr) continue;
+    if (found != nullptr) {
+      throw UsageError("two algorithms, of which one is " + algorithm->name() +
+                       ", compute the gradients of a batch again: use one of them");
+    }
+    found = repeater;
+  }
+  return found;
+}
+
 }  // namespace
 
 void drop_gradients(torch::optim::Optimizer& optimizer) {
@@ -53,7 +68,12 @@ BatchTrainer::~BatchTrainer() = default;
 void BatchTrainer::train() {
   State& state = context_.state;
   if (!needs_closure(*state.optimizer)) {
-    evaluate();
+    BatchRepeater* const repeater = repeater_among(state.algorithms);
+    if (repeater == nullptr) {
+      evaluate();
+    } else {
+      evaluate_and_repeat(*repeater);
+    }
     return step();
   }
   const Batch whole = state.batch;
@@ -64,6 +84,23 @@ void BatchTrainer::train() {
     if (!is_of_several()) return totals_.back().second;
     return at::scalar_tensor(average_over_ranks(totals_.back().second.item<double>()), at::kDouble);
   });
+}
+
+void BatchTrainer::evaluate_and_repeat(BatchRepeater& repeater) {
+  State& state = context_.state;
+  const Batch whole = state.batch;
+  evaluate();
+  if (!repeater.begin_repeat(state)) return;
+  PendingLosses::NamedTensors first = totals_;
+  state.batch = whole;  // Undo the transforms of the first evaluate().
+  try {
+    evaluate();
+  } catch (...) {
+    repeater.end_repeat(state);
+    throw;
+  }
+  repeater.end_repeat(state);
+  totals_ = std::move(first);
 }
 
 std::vector<at::Tensor> BatchTrainer::trained_parameters() const {

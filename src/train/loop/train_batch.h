@@ -39,6 +39,8 @@ class GradientSync;
 
 namespace cairn {
 
+class BatchRepeater;
+
 class BatchTrainer {
  public:
   // `rank_batch` must outlive this object.
@@ -55,7 +57,8 @@ class BatchTrainer {
 
  private:
   void evaluate();  // Everything except the optimizer step.
-  void begin();     // Up to the first microbatch.
+  void evaluate_and_repeat(BatchRepeater& repeater);
+  void begin();  // Up to the first microbatch.
   void run_microbatches();
   void run_microbatch(double weight);
   Losses forward();

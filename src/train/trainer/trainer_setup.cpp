@@ -10,6 +10,11 @@
 
 #include "cairn/algorithms/channels_last.h"
 #include "cairn/algorithms/ema.h"
+#include "cairn/algorithms/layer_freezing.h"
+#include "cairn/algorithms/no_op_model.h"
+#include "cairn/algorithms/sam.h"
+#include "cairn/algorithms/selective_backprop.h"
+#include "cairn/algorithms/swa.h"
 #include "cairn/callbacks/checkpoint_saver.h"
 #include "cairn/dist/dist.h"
 #include "cairn/dist/sharding.h"
@@ -67,6 +72,11 @@ bool has(const Logger& logger) {
   return std::ranges::any_of(logger.destinations(), [](const auto& destination) {
     return dynamic_cast<const Destination*>(destination.get()) != nullptr;
   });
+}
+
+template <class... Classes>
+bool is_any(const Algorithm& algorithm) {
+  return (... || (dynamic_cast<const Classes*>(&algorithm) != nullptr));
 }
 
 // The threads of cairn's own loader; 0 for other loaders.
@@ -449,9 +459,10 @@ void Trainer::Impl::Setup::shard_model() {
 void Trainer::Impl::Setup::check_sharded() const {
   if (!state.sharding) return;
   for (const auto& algorithm : state.algorithms) {
-    const bool needs_whole = dynamic_cast<const EMA*>(algorithm.get()) != nullptr ||
-                             dynamic_cast<const ChannelsLast*>(algorithm.get()) != nullptr;
-    if (!needs_whole) continue;
+    if (!is_any<ChannelsLast, EMA, LayerFreezing, NoOpModel, SAM, SelectiveBackprop, SWA>(
+            *algorithm)) {
+      continue;
+    }
     throw UnsupportedError("parallelism_config: " + algorithm->name() +
                            " needs whole weights, and each rank of a sharded model has only a "
                            "part: leave it out, or set sharding_strategy to NO_SHARD");

@@ -1,0 +1,37 @@
+#include "cairn/algorithms/draws.h"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include "cairn/error.h"
+
+namespace cairn {
+
+// The first of two numbers that a Dirichlet distribution gives is distributed as Beta.
+double Draws::beta(double alpha) {
+  if (!(alpha > 0)) {
+    throw UsageError(fmt::format("Draws::beta: alpha must be more than 0, found {}", alpha));
+  }
+  return at::_sample_dirichlet(at::full({2}, alpha, at::kDouble))[0].item<double>();
+}
+
+std::int64_t Draws::integer(std::int64_t low, std::int64_t high) {
+  if (low >= high) {
+    throw UsageError(
+        fmt::format("Draws::integer: there is no integer from {} to below {}", low, high));
+  }
+  return at::randint(low, high, {1}, at::kLong).item<std::int64_t>();
+}
+
+at::Tensor Draws::permutation(std::int64_t size) { return at::randperm(size, at::kLong); }
+
+at::Tensor Draws::choice(const at::Tensor& weights, std::int64_t count) {
+  if (count < 0 || weights.dim() != 1 || count > weights.size(0)) {
+    throw UsageError(fmt::format("Draws::choice: cannot choose {} of {} different positions", count,
+                                 weights.numel()));
+  }
+  if (count == 0) return at::empty({0}, at::kLong);
+  return at::multinomial(weights, count, /*replacement=*/false);
+}
+
+}  // namespace cairn
