@@ -33,6 +33,7 @@ constexpr std::pair<const char*, std::string& (*)(FSDPConfig&)> kTextsOfFsdp[] =
 };
 constexpr std::pair<const char*, bool FSDPConfig::*> kTogglesOfFsdp[] = {
     {"forward_prefetch", &FSDPConfig::forward_prefetch},
+    {"activation_checkpointing", &FSDPConfig::activation_checkpointing},
     {"auto_wrap", &FSDPConfig::auto_wrap},
     {"verbose", &FSDPConfig::verbose},
 };

@@ -211,6 +211,15 @@ void try_strategies() {
       train({.sharding_strategy = strategy, .data_parallel_replicate_degree = world / 2}, exact);
     }
   }
+  for (const char* strategy : {"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD"}) {
+    for (const char* prefetch : {"BACKWARD_PRE", "BACKWARD_POST"}) {
+      train({.sharding_strategy = strategy,
+             .backward_prefetch = prefetch,
+             .forward_prefetch = true,
+             .activation_checkpointing = true},
+            exact);
+    }
+  }
   train({}, 1e-4, at::kFloat);
   train({.mixed_precision = FSDPMixedPrecision{.param_dtype = "bf16", .reduce_dtype = "fp32"}}, 0.1,
         at::kFloat);
@@ -247,12 +256,88 @@ void try_memory() {
   print_line("bytes " + std::to_string(bytes.parameters + bytes.gradients + state));
 }
 
+// A stack of blocks with dropout. Each is a unit with another unit inside.
+struct DeepBlockImpl : torch::nn::Module {
+  DeepBlockImpl() {
+    inner = register_module("inner", Sharded<torch::nn::Linear>(16, 64));
+    outer = register_module("outer", torch::nn::Linear(64, 16));
+  }
+  at::Tensor forward(const at::Tensor& x) {
+    const at::Tensor hidden = torch::dropout(torch::gelu(inner(x)), 0.2, is_training());
+    return x + outer(hidden);
+  }
+  Sharded<torch::nn::Linear> inner{nullptr};
+  torch::nn::Linear outer{nullptr};
+};
+TORCH_MODULE(DeepBlock);
+
+struct DeepNetImpl : torch::nn::Module {
+  // `by_hand`: pairs of blocks are computed again, and the units know nothing of it.
+  explicit DeepNetImpl(bool is_by_hand) : by_hand(is_by_hand) {
+    torch::manual_seed(4);
+    for (int i = 0; i < 6; ++i)
+      blocks.push_back(register_module(std::to_string(i), Sharded<DeepBlock>()));
+  }
+  at::Tensor forward(at::Tensor x) {
+    for (std::size_t i = 0; i < blocks.size(); i += 2) {
+      const auto pair = [this, i](const at::Tensor& y) { return blocks[i + 1](blocks[i](y)); };
+      x = by_hand ? cairn::checkpoint_activations(pair, x) : pair(x);
+    }
+    return x;
+  }
+  bool by_hand;
+  std::vector<Sharded<DeepBlock>> blocks;
+};
+TORCH_MODULE(DeepNet);
+
+// The gradients of two microbatches, and the most bytes that were whole.
+std::pair<std::vector<at::Tensor>, std::int64_t> recomputed_gradients(FSDPConfig config,
+                                                                      bool by_hand) {
+  DeepNet net(by_hand);
+  put_on_device(*net);
+  const auto sharded = cairn::fully_shard(net.ptr(), config);
+  const at::Device where = net->parameters().front().device();
+  torch::manual_seed(20 + cairn::dist::rank());
+  for (int part = 0; part < 2; ++part) {
+    sharded->record_forward_order();
+    const at::Tensor input = torch::rand({3, 16}).to(where);
+    sharded->begin();
+    sharded->backward(net->forward(input).pow(2).sum());
+    sharded->end();
+  }
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& parameter : net->parameters())
+    gradients.push_back(parameter.grad().to(at::kCPU));
+  gradients.push_back(torch::rand({1}));  // The generator is where it was.
+  return {gradients, sharded->peak_whole_bytes()};
+}
+
+// Recomputing changes no bit, and keeps no more units whole.
+void try_recomputing() {
+  for (const bool is_mixed : {false, true}) {
+    for (const char* strategy : {"FULL_SHARD", "SHARD_GRAD_OP"}) {
+      FSDPConfig config{.sharding_strategy = strategy};
+      if (is_mixed) config.mixed_precision = FSDPMixedPrecision{.param_dtype = "bf16"};
+      const auto [expected, peak] = recomputed_gradients(config, /*by_hand=*/false);
+      for (const bool by_hand : {false, true}) {
+        config.activation_checkpointing = !by_hand;
+        const auto [found, own_peak] = recomputed_gradients(config, by_hand);
+        for (std::size_t i = 0; i < expected.size(); ++i)
+          demand(found[i].equal(expected[i]), "gradient " + std::to_string(i) + " is the same");
+        demand(own_peak <= peak,
+               "no more is whole: " + std::to_string(own_peak) + " of " + std::to_string(peak));
+      }
+    }
+  }
+  print_line("all of it holds");
+}
+
 // Tries ranks that have less to do than others.
-void try_uneven() {
+void try_uneven(bool recomputes) {
   Net plain;
   Net net;
   put_on_device(*net);
-  const auto sharded = cairn::fully_shard(net.ptr());
+  const auto sharded = cairn::fully_shard(net.ptr(), {.activation_checkpointing = recomputes});
   const std::int64_t rank = cairn::dist::rank();
   const std::int64_t world = cairn::dist::world_size();
   for (std::int64_t part = 0; part < 2; ++part) {
@@ -471,9 +556,11 @@ void run(const std::string& mode) {
     return cairn::testing::let_sim_device_compute();
   }
   if (mode == "strategies") return try_strategies();
+  if (mode == "recomputing") return try_recomputing();
   if (mode == "memory") return try_memory();
   if (mode == "resident") return try_resident_memory();
-  if (mode == "uneven") return try_uneven();
+  if (mode == "uneven") return try_uneven(/*recomputes=*/false);
+  if (mode == "uneven_recomputing") return try_uneven(/*recomputes=*/true);
   if (mode == "errors") return try_errors();
   if (mode == "scaler") return try_scaler();
   if (mode.starts_with("many=")) return try_many_tensors(mode.substr(5), {});

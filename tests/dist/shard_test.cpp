@@ -40,6 +40,11 @@ TEST_P(Sharding, EveryStrategyComputesWhatDataParallelDoes) {
   EXPECT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
 }
 
+TEST_P(Sharding, ActivationCheckpointingChangesNoBit) {
+  Job job(GetParam(), {SHARD_PROGRAM, "recomputing", "uneven_recomputing"});
+  EXPECT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
+}
+
 // The work that computes the content of messages is enqueued on the device, and done late.
 TEST_P(Sharding, OnADeviceTheyComputeTheSame) {
   Job job(GetParam(), {SHARD_PROGRAM, "device", "strategies", "uneven", "scaler"});

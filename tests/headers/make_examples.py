@@ -89,6 +89,10 @@ EXAMPLES = {
     "dist/dist.h": [
         Example("train", before="const double loss = 1;", replace=[("== 0) ...", "== 0) {}")]),
         Example("train", before="const Value weights = Dict{};", runs=False)],
+    "dist/activation_checkpoint.h": [Example(
+        "train", is_type=True,
+        replace=[("at::Tensor forward(", "[[maybe_unused]] at::Tensor forward("),
+                 ("blocks)", "std::vector{torch::nn::Linear(8, 8)})")])],
     "dist/sharding.h": [
         Example("train", is_type=True,
                 top="struct BlockImpl : torch::nn::Module {}; TORCH_MODULE(Block);",
@@ -193,6 +197,7 @@ HEAD = {
 #include "cairn/callbacks/mlperf.h"
 #include "cairn/callbacks/threshold_stopper.h"
 #include "cairn/checkpoints.h"
+#include "cairn/dist/activation_checkpoint.h"
 #include "cairn/dist/dist.h"
 #include "cairn/dist/sharding.h"
 #include "cairn/optim/own_optimizer.h"

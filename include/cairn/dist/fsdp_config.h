@@ -93,6 +93,10 @@ struct FSDPConfig {
   bool verbose = false;
   // All ranks begin with rank 0's weights, whether this is set or not.
   bool sync_module_states = false;
+  // Whether backward() computes the forward() of each Sharded<> again, instead of keeping its
+  // activations: less memory, more work (cairn/dist/activation_checkpoint.h). Also in one process,
+  // and with NO_SHARD. Composer decides it for each module, by a function of the model's.
+  bool activation_checkpointing = false;
 };
 
 // TrainerOptions::parallelism_config.

@@ -40,6 +40,7 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/dist/activation_checkpoint.h"
 #include "cairn/dist/fsdp_config.h"
 #include "cairn/tensor.h"
 
@@ -161,42 +162,50 @@ class ShardedUnit {
     // Also makes the unit whole again when backward() goes through the output.
     at::Tensor output(const at::Tensor& tensor);
 
-   private:
     struct Impl;
-    std::unique_ptr<Impl> impl_;
+    const std::shared_ptr<Impl>& impl() const { return impl_; }
+
+   private:
+    std::shared_ptr<Impl> impl_;
+  };
+
+  // Lives while the unit's forward() computes, also when backward() computes it again. Units that
+  // are called meanwhile are inner ones.
+  class Inside {
+   public:
+    explicit Inside(std::shared_ptr<Call::Impl> call);
+    ~Inside();
+    Inside(const Inside&) = delete;
+    Inside& operator=(const Inside&) = delete;
+
+   private:
+    std::shared_ptr<Call::Impl> call_;
   };
 
  protected:
   bool is_sharded() const { return place_ != nullptr; }
+  // FSDPConfig::activation_checkpointing, also where nothing is sharded.
+  bool recomputes() const { return recomputes_; }
+
+  // compute(args...), in a call of the unit if the module is sharded, and with activation
+  // checkpointing if it recomputes(). `kCanRecompute`: whether copies of the arguments do.
+  template <bool kCanRecompute, class Compute, class... Args>
+  auto run(Compute compute, Args&&... args);
 
  private:
   std::shared_ptr<const Place> place_;
+  bool recomputes_ = false;
 };
 
 // How Sharded<> finds tensors in inputs and outputs. Other values pass unchanged.
 namespace sharded_detail {
 
 template <class T>
-struct IsTuple : std::false_type {};
-template <class... T>
-struct IsTuple<std::tuple<T...>> : std::true_type {};
-template <class A, class B>
-struct IsTuple<std::pair<A, B>> : std::true_type {};
-
-template <class T>
 T map_output(ShardedUnit::Call& call, T output) {
-  if constexpr (std::is_same_v<T, at::Tensor>) {
-    return call.output(output);
-  } else if constexpr (IsTuple<T>::value) {
-    return std::apply([&](auto&&... parts) { return T(map_output(call, std::move(parts))...); },
-                      std::move(output));
-  } else {
-    static_assert(std::is_same_v<T, std::vector<at::Tensor>>,
-                  "forward() of a Sharded<> gives a Tensor, a vector of them, or a tuple of such");
-    for (at::Tensor& tensor : output)
-      tensor = call.output(tensor);
-    return output;
-  }
+  static_assert(detail::IsOfTensors<T>::value,
+                "forward() of a Sharded<> gives a Tensor, a vector of them, or a tuple of such");
+  detail::for_each_tensor(output, [&](at::Tensor& tensor) { tensor = call.output(tensor); });
+  return output;
 }
 
 template <class T>
@@ -240,7 +249,36 @@ auto signature_of() {
   }
 }
 
+// Whether a forward() with such parameters may get copies of its arguments.
+template <class T>
+inline constexpr bool kTakesCopy = std::is_copy_constructible_v<std::decay_t<T>> &&
+                                   (!std::is_lvalue_reference_v<T> ||
+                                    std::is_const_v<std::remove_reference_t<T>> ||
+                                    std::is_same_v<std::decay_t<T>, at::Tensor>);
+
+[[noreturn]] void refuse_to_recompute();
+
 }  // namespace sharded_detail
+
+template <bool kCanRecompute, class Compute, class... Args>
+auto ShardedUnit::run(Compute compute, Args&&... args) {
+  const auto checkpointed = [this](auto function, auto&&... given) {
+    if (!recomputes_) return function(std::forward<decltype(given)>(given)...);
+    if constexpr (kCanRecompute) {
+      return checkpoint_activations(std::move(function), std::forward<decltype(given)>(given)...);
+    } else {
+      sharded_detail::refuse_to_recompute();
+    }
+  };
+  if (!is_sharded()) return checkpointed(std::move(compute), std::forward<Args>(args)...);
+  Call call(*this);
+  const auto inside = [compute = std::move(compute), state = call.impl()](auto&&... given) mutable {
+    const Inside scope(state);
+    return compute(std::forward<decltype(given)>(given)...);
+  };
+  return sharded_detail::map_output(
+      call, checkpointed(inside, sharded_detail::map_input(call, std::forward<Args>(args))...));
+}
 
 // `Impl` as a unit. forward() has Impl's parameters, without their default arguments.
 template <class Impl,
@@ -252,10 +290,12 @@ class ShardedImpl<Impl, R(Args...)> final : public Impl, public ShardedUnit {
  public:
   using Impl::Impl;
   R forward(Args... args) {
-    if (!is_sharded()) return Impl::forward(std::forward<Args>(args)...);
-    Call call(*this);
-    return sharded_detail::map_output(
-        call, Impl::forward(sharded_detail::map_input(call, std::forward<Args>(args))...));
+    if (!is_sharded() && !recomputes()) return Impl::forward(std::forward<Args>(args)...);
+    return run<(sharded_detail::kTakesCopy<Args> && ...)>(
+        [this, alive = this->weak_from_this().lock()](Args... given) -> R {
+          return Impl::forward(std::forward<Args>(given)...);
+        },
+        std::forward<Args>(args)...);
   }
 };
 
@@ -265,10 +305,12 @@ class ShardedImpl<Impl, sharded_detail::AnyArguments> final : public Impl, publi
   using Impl::Impl;
   template <class... Args>
   auto forward(Args&&... args) {
-    if (!is_sharded()) return Impl::forward(std::forward<Args>(args)...);
-    Call call(*this);
-    return sharded_detail::map_output(
-        call, Impl::forward(sharded_detail::map_input(call, std::forward<Args>(args))...));
+    if (!is_sharded() && !recomputes()) return Impl::forward(std::forward<Args>(args)...);
+    return run<(std::is_copy_constructible_v<std::decay_t<Args>> && ...)>(
+        [this, alive = this->weak_from_this().lock()](auto&&... given) {
+          return Impl::forward(std::forward<decltype(given)>(given)...);
+        },
+        std::forward<Args>(args)...);
   }
 };
 

@@ -52,11 +52,28 @@ void ShardPass::gather(std::size_t unit) {
 }
 
 std::shared_ptr<ShardPass::Call> ShardPass::begin_call(std::size_t unit) {
-  auto call = std::make_shared<Call>(Call{.unit = unit, .begin = ++clock_});
+  std::shared_ptr<Call> call = is_backward_ ? find_unrecorded(unit) : nullptr;
+  if (call) finish_units_after(call->end);
   gather(unit);
-  prefetch_forward(unit);
-  calls_.push_back(call);
+  if (!call) {
+    call = std::make_shared<Call>(Call{.unit = unit, .begin = ++clock_});
+    if (!is_backward_) prefetch_forward(unit);
+    calls_.push_back(call);
+  }
+  call->is_recorded = at::GradMode::is_enabled();
   return call;
+}
+
+// The call that backward() computes again. The latest one comes first.
+std::shared_ptr<ShardPass::Call> ShardPass::find_unrecorded(std::size_t unit) const {
+  const auto found = std::find_if(calls_.rbegin(), calls_.rend(), [&](const auto& call) {
+    return call->unit == unit && !call->is_recorded;
+  });
+  return found == calls_.rend() ? nullptr : *found;
+}
+
+bool ShardPass::is_active(std::size_t unit) const {
+  return std::ranges::any_of(active_, [&](const auto& call) { return call->unit == unit; });
 }
 
 // Begins to gather the unit that followed `unit` in the noted order.
@@ -67,16 +84,12 @@ void ShardPass::prefetch_forward(std::size_t unit) {
 }
 
 void ShardPass::end_call(const std::shared_ptr<Call>& call) {
-  call->end = ++clock_;
+  if (call->end == 0) call->end = ++clock_;
   const bool is_needed_around = std::ranges::any_of(calls_, [&](const auto& other) {
     return other != call && other->end == 0 && other->unit == call->unit;
   });
-  if (cut_->mesh().reshards_after_forward() && !is_needed_around) units_[call->unit]->release();
-}
-
-bool ShardPass::is_outermost() const {
-  return std::ranges::count(calls_, std::uint64_t{0}, [](const auto& call) { return call->end; }) ==
-         1;
+  if (is_needed_around || is_active(call->unit)) return;
+  if (cut_->mesh().reshards_after_forward()) units_[call->unit]->release();
 }
 
 void ShardPass::add_hook(const at::Tensor& output, const std::shared_ptr<Call>& call) {
@@ -123,7 +136,7 @@ void ShardPass::finish_units_after(std::uint64_t end) {
   for (std::size_t unit = 0; unit < units_.size(); ++unit) {
     const auto is_of_it = [&](const auto& call) { return call->unit == unit; };
     const auto is_later = [&](const auto& call) { return call->begin > end; };
-    if (std::ranges::none_of(active_, is_of_it)) continue;
+    if (!is_active(unit)) continue;
     if (!std::ranges::all_of(active_, [&](const auto& c) { return !is_of_it(c) || is_later(c); })) {
       continue;
     }
@@ -179,9 +192,7 @@ bool ShardPass::has_sent(std::size_t unit) const {
 // rows.
 void ShardPass::check_all_went_through_units(const std::vector<std::vector<bool>>& before) const {
   for (std::size_t unit = 1; unit < units_.size(); ++unit) {
-    const bool is_active =
-        std::ranges::any_of(active_, [&](const auto& call) { return call->unit == unit; });
-    if (has_sent(unit) || is_active || units_[unit]->is_whole()) continue;
+    if (has_sent(unit) || is_active(unit) || units_[unit]->is_whole()) continue;
     if (units_[unit]->have_gradients() == before[unit]) continue;
     throw UsageError(cut_->text_of(unit) +
                      " was used without its forward(): a Sharded<> is whole in its forward() only. "

@@ -15,7 +15,11 @@
 //     repeats the noted collectives with no gradients of its own (replay_communication()), since
 //     Gloo matches messages by their order. For the same reason, the order of forward_prefetch
 //     changes only between batches.
-//  6. Errors in hooks end backward(), since a unit that was not gathered has no memory. The errors
+//  6. With activation checkpointing, autograd does not record the first call of a unit inside of
+//     another unit, and backward() calls that unit's forward() again. The second call has the times
+//     of the first, so that step 3 holds. A unit whose gradients are not sent yet stays whole when
+//     a second call ends.
+//  7. Errors in hooks end backward(), since a unit that was not gathered has no memory. The errors
 //     are thrown again after backward(), since autograd's engine loses their class.
 #pragma once
 
@@ -54,14 +58,18 @@ class ShardPass : public std::enable_shared_from_this<ShardPass> {
   struct Call {
     std::size_t unit = 0;
     std::uint64_t begin = 0;
-    std::uint64_t end = 0;  // 0: it has not ended.
-    bool is_back = false;   // backward() has come to it.
+    std::uint64_t end = 0;    // 0: it has not ended.
+    bool is_back = false;     // backward() has come to it.
+    bool is_recorded = true;  // By autograd.
   };
   std::shared_ptr<Call> begin_call(std::size_t unit);
   void end_call(const std::shared_ptr<Call>& call);
   void add_hook(const at::Tensor& output, const std::shared_ptr<Call>& call);
-  // Whether exactly one forward() is under way, not one inside another.
-  bool is_outermost() const;
+  // Around the computation of a unit's forward(), also when backward() computes it again.
+  void enter_forward() { ++depth_; }
+  void leave_forward() { --depth_; }
+  // Whether a call that computes nothing now is not inside of another unit's forward().
+  bool is_outermost() const { return depth_ == 0; }
 
  private:
   enum class Done { kGathered, kReduced };
@@ -70,6 +78,8 @@ class ShardPass : public std::enable_shared_from_this<ShardPass> {
     std::size_t unit;
   };
 
+  std::shared_ptr<Call> find_unrecorded(std::size_t unit) const;
+  bool is_active(std::size_t unit) const;
   void begin_gather(std::size_t unit);
   void gather(std::size_t unit);
   void prefetch_forward(std::size_t unit);
@@ -87,6 +97,7 @@ class ShardPass : public std::enable_shared_from_this<ShardPass> {
   bool is_backward_ = false;
   bool contributes_ = true;
   std::uint64_t clock_ = 0;
+  std::size_t depth_ = 0;  // Units whose forward() computes now, one inside another.
   std::vector<std::shared_ptr<Call>> calls_;
   std::vector<std::shared_ptr<Call>> active_;  // The calls that backward() is inside.
   std::optional<std::size_t> sending_;         // The unit whose gradients are being sent.

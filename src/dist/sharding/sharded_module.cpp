@@ -32,6 +32,7 @@ std::shared_ptr<ShardedModule> fully_shard(const std::shared_ptr<torch::nn::Modu
   check_fsdp_config(config);
   auto sharding = std::make_shared<dist::Sharding>(dist::required_group(), module, config);
   sharding->bind();
+  dist::set_activation_checkpointing(*module, config.activation_checkpointing);
   return ShardedModule::Impl::make(std::move(sharding));
 }
 
@@ -122,7 +123,7 @@ struct ShardedUnit::Call::Impl {
   std::optional<at::ScalarType> outside;  // dtype of the first floating-point input.
 };
 
-ShardedUnit::Call::Call(ShardedUnit& unit) : impl_(std::make_unique<Impl>()) {
+ShardedUnit::Call::Call(ShardedUnit& unit) : impl_(std::make_shared<Impl>()) {
   const auto sharding = unit.place_->sharding.lock();
   if (sharding == nullptr) {
     throw UsageError(
@@ -159,6 +160,19 @@ at::Tensor ShardedUnit::Call::output(const at::Tensor& tensor) {
     given = tensor.to(impl_->outside.value_or(cut.units()[impl_->call->unit]->stored_dtype()));
   if (given.requires_grad()) impl_->pass->add_hook(given, impl_->call);
   return given;
+}
+
+ShardedUnit::Inside::Inside(std::shared_ptr<Call::Impl> call) : call_(std::move(call)) {
+  call_->pass->enter_forward();
+}
+ShardedUnit::Inside::~Inside() { call_->pass->leave_forward(); }
+
+void sharded_detail::refuse_to_recompute() {
+  throw UnsupportedError(
+      "activation_checkpointing: forward() of a Sharded<> has an argument that cannot be copied, "
+      "or "
+      "that it may change (a reference that is not const), so backward() cannot compute it again. "
+      "Take tensors, or leave activation_checkpointing out and call checkpoint_activations()");
 }
 
 }  // namespace cairn

@@ -13,6 +13,14 @@
 
 namespace cairn::dist {
 
+void set_activation_checkpointing(torch::nn::Module& module, bool recomputes) {
+  if (auto* const unit = dynamic_cast<ShardedUnit*>(&module))
+    ShardedUnit::Place::set_recomputes(*unit, recomputes);
+  for (const auto& child : module.named_children()) {
+    if (child.value() != nullptr) set_activation_checkpointing(*child.value(), recomputes);
+  }
+}
+
 Sharding::Sharding(Group* group, std::shared_ptr<torch::nn::Module> module,
                    const FSDPConfig& config)
     : group_(group),

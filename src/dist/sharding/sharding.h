@@ -14,6 +14,9 @@
 
 namespace cairn::dist {
 
+// FSDPConfig::activation_checkpointing, of each Sharded<> in the module.
+void set_activation_checkpointing(torch::nn::Module& module, bool recomputes);
+
 class Sharding : public std::enable_shared_from_this<Sharding> {
  public:
   Sharding(Group* group, std::shared_ptr<torch::nn::Module> module, const FSDPConfig& config);
@@ -57,6 +60,7 @@ struct ShardedUnit::Place {
   static void set(ShardedUnit& unit, Place place) {
     unit.place_ = std::make_shared<const Place>(std::move(place));
   }
+  static void set_recomputes(ShardedUnit& unit, bool recomputes) { unit.recomputes_ = recomputes; }
 };
 
 }  // namespace cairn

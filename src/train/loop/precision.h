@@ -3,9 +3,12 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <string>
 
 #include "cairn/train/choices.h"
+
+#include "dist/recompute/autocast_state.h"
 
 namespace cairn {
 
@@ -14,15 +17,9 @@ namespace cairn {
 class AutocastGuard {
  public:
   AutocastGuard(Precision precision, const at::Device& device);
-  ~AutocastGuard();
-  AutocastGuard(const AutocastGuard&) = delete;
-  AutocastGuard& operator=(const AutocastGuard&) = delete;
 
  private:
-  bool active_;
-  bool on_cpu_;
-  bool was_enabled_ = false;
-  at::ScalarType old_dtype_ = at::kHalf;
+  std::optional<AutocastScope> scope_;
 };
 
 // Whether oneDNN computes in bfloat16 on this processor. Without that, autocast would be slower

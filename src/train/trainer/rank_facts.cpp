@@ -194,6 +194,7 @@ void add_sharding(const Group& facts, const TrainerOptions& options) {
   own.add("forward_prefetch", config.forward_prefetch);
   own.add("data_parallel_shard_degree", config.data_parallel_shard_degree);
   own.add("data_parallel_replicate_degree", config.data_parallel_replicate_degree);
+  own.add("activation_checkpointing", config.activation_checkpointing);
   own.add("auto_wrap", config.auto_wrap);
 }
 

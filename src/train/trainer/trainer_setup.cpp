@@ -30,6 +30,7 @@
 #include "checkpoint/names/launch.h"
 #include "dist/backend.h"
 #include "dist/group.h"
+#include "dist/sharding/sharding.h"
 #include "dist/team.h"
 #include "io/file.h"
 #include "io/machine.h"
@@ -448,6 +449,7 @@ void Trainer::Impl::Setup::shard_model() {
   if (config.state_dict_type == StateDictType::kSharded) {
     State::CheckpointForm::of(state).sharded_ckpt_prefix_dir = config.sharded_ckpt_prefix_dir;
   }
+  dist::set_activation_checkpointing(state.model->module(), config.activation_checkpointing);
   if (context.group == nullptr || config.sharding_strategy == ShardingStrategy::kNoShard) return;
   const std::shared_ptr<torch::nn::Module> module(state.model, &state.model->module());
   state.sharding = fully_shard(module, config);

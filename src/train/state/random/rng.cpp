@@ -5,7 +5,6 @@
 #include <torch/torch.h>
 
 #include <limits>
-#include <mutex>
 #include <optional>
 #include <random>
 
@@ -13,6 +12,7 @@
 #include "cairn/error.h"
 #include "cairn/train/state_dict.h"
 
+#include "dist/recompute/generator_states.h"
 #include "train/state/random/base_seed.h"
 #include "train/state/random/mersenne_state.h"
 #include "train/state/random/rng_check.h"
@@ -34,16 +34,6 @@ PythonStates& python_states() {
                         numpy_random_state(static_cast<std::uint32_t>(seed))};
   }();
   return states;
-}
-
-at::Tensor generator_state(at::Generator generator) {
-  const std::scoped_lock lock(generator.mutex());
-  return generator.get_state();
-}
-
-void set_generator_state(at::Generator generator, const at::Tensor& state) {
-  const std::scoped_lock lock(generator.mutex());
-  generator.set_state(state);
 }
 
 // The current device's generator, if there is a device.
