@@ -9,6 +9,7 @@
 #include "storage/kept_store.h"
 #include "storage/network_stores.h"
 #include "storage/sftp/config.h"
+#include "storage/trackers/slack/slack.h"
 
 namespace cairn {
 namespace {
@@ -53,6 +54,10 @@ std::shared_ptr<ObjectStore> kept_gcs_store(const GcsOptions& options) {
 
 std::shared_ptr<ObjectStore> kept_azure_store(const AzureOptions& options) {
   return azure_store(options);
+}
+
+std::function<void(const std::string& message)> slack::sender(const Address& /*address*/) {
+  refuse_network("Slack");
 }
 
 std::map<std::string, ObjectStoreFactory> network_stores() {

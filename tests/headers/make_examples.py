@@ -105,6 +105,9 @@ EXAMPLES = {
             const auto loss_of = [](const at::Tensor& output) { return output.sum(); };""")],
     "loggers/remote_uploader_downloader.h": [Example("train", before="TrainerOptions options;",
                                                      runs=False)],
+    "loggers/summary_writer.h": [Example("train")],
+    "loggers/tensorboard_logger.h": [Example("train", before="TrainerOptions options;",
+                                             runs=False)],
     "optim/own_optimizer.h": [
         Example("train", is_type=True,
                 replace=[(".optimizers = cairn::RecipeOf<Lion>({.lr = 1e-4}),",
@@ -156,7 +159,7 @@ EXAMPLES = {
 NO_CODE = {  # by the beginning of the first line
     "callbacks/speed_monitor.h": ["throughput/"],
     "loggers/console_logger.h": ["[epoch="],
-    "loggers/file_logger.h": ['{"batch"'],
+    "loggers/file_logger.h": ['{"batch"', '{"time"'],
     "sparse_tensor.h": ["COO"],
     "train/event.h": ["fit_start"],
     # A part of a class; examples/ has a whole one.
@@ -200,6 +203,7 @@ HEAD = {
 #include "cairn/dist/activation_checkpoint.h"
 #include "cairn/dist/dist.h"
 #include "cairn/dist/sharding.h"
+#include "cairn/loggers/tensorboard_logger.h"
 #include "cairn/optim/own_optimizer.h"
 #include "cairn/train/scaler.h"
 

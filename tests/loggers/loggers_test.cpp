@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <sstream>
 
 #include <nlohmann/json.hpp>
@@ -155,6 +156,76 @@ TEST(InMemoryLoggerTest, KeepsEveryValueWithItsTime) {
 }
 
 // --- FileLogger
+// A clock that advances by a millisecond with each look.
+std::function<std::chrono::system_clock::time_point()> milliseconds_clock() {
+  return [now = std::chrono::milliseconds(1'700'000'000'123)]() mutable {
+    return std::chrono::system_clock::time_point(now++);
+  };
+}
+
+struct BatchLines : ::testing::Test {
+  // Two batches, with an evaluation after the second.
+  void write(FileLogger file) {
+    State state;
+    Logger logger(state);
+    file.init(state, logger);
+    file.log_hyperparameters(Dict{{"seed", 17}});
+    file.log_metrics(Dict{{"loss", 0.5}, {"lr", 0.1}}, 1);
+    file.batch_end(state, logger);
+    file.log_metrics(Dict{{"loss", NAN}}, 2);
+    file.log_metrics(Dict{{"lr", 0.1}}, 2);
+    file.batch_end(state, logger);
+    file.log_metrics(Dict{{"metrics/eval/Acc, \"top\"", 0.25}}, 2);
+    file.log_table({.columns = {"a"}, .rows = {{1}, {"x"}}, .name = "T"}, 2);
+    file.close(state, logger);
+  }
+  FileLogger logger(FileLogFormat format, bool overwrite = false) {
+    return FileLogger({.filename = folder / "log",
+                       .overwrite = overwrite,
+                       .format = format,
+                       .now = milliseconds_clock()});
+  }
+  TempFolder folder;
+};
+
+TEST_F(BatchLines, AreJsonObjectsWithTheTimeOfDay) {
+  write(logger(FileLogFormat::kBatches));
+  EXPECT_THAT(
+      lines(read_file(folder / "log")),
+      ElementsAre(
+          R"({"hyperparameter":"seed","value":17})",
+          R"({"time":"2023-11-14T22:13:20.123Z","batch":1,"loss":0.5,"lr":0.1})",
+          R"({"time":"2023-11-14T22:13:20.124Z","batch":2,"loss":null,"lr":0.1})",
+          R"({"batch":2,"table":"T","columns":["a"],"rows":[[1],["x"]]})",
+          R"({"time":"2023-11-14T22:13:20.125Z","batch":2,"metrics/eval/Acc, \"top\"":0.25})"));
+}
+
+TEST_F(BatchLines, OfCsvHaveAColumnForEachMetric) {
+  write(logger(FileLogFormat::kCsv));
+  EXPECT_EQ(read_file(folder / "log"),
+            "time,batch,loss,lr,\"metrics/eval/Acc, \"\"top\"\"\"\n"
+            "2023-11-14T22:13:20.123Z,1,0.5,0.1,\n"
+            "2023-11-14T22:13:20.124Z,2,,0.1,\n"
+            "2023-11-14T22:13:20.125Z,2,,,0.25\n");
+}
+
+TEST_F(BatchLines, OfAResumedRunHaveTheColumnsOfTheFile) {
+  write(logger(FileLogFormat::kCsv));
+  const std::string before = read_file(folder / "log");
+  write_file(folder / "log", before + "2023-11-14T22:13:2");  // killed inside a line
+  write(logger(FileLogFormat::kCsv));
+  const auto all = lines(read_file(folder / "log"));
+  ASSERT_THAT(all, SizeIs(8));
+  EXPECT_THAT(all[4], StartsWith("2023-11-14T22:13:2"));
+  EXPECT_EQ(all[5], "2023-11-14T22:13:20.123Z,1,0.5,0.1,");
+  write(logger(FileLogFormat::kCsv, /*overwrite=*/true));
+  EXPECT_EQ(read_file(folder / "log"), before);
+}
+
+TEST_F(BatchLines, OtherFormatsAreRefused) {
+  EXPECT_THROW(FileLogger({.format = "xml"}), UsageError);
+}
+
 // -----------------------------------------------------------------------------------
 
 struct FileLoggerTest : ::testing::Test {

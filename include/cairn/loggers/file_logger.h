@@ -4,28 +4,54 @@
 //   {"hyperparameter":"rank_zero_seed","value":17}
 //   {"batch":20,"message":"saved ckpt/ep1-ba20-rank0.pt  1.2 MiB  0.01 s"}
 //
-// Values that JSON does not have (NaN, infinities, tensors) are null. An existing file is
-// continued, even if its writer was killed inside a line, so a run that resumes has one log. Lines
-// logged after the checkpoint that a run resumed from then occur twice; the later ones count.
+// or, with FileLogFormat::kBatches, one object a batch with the time of day:
+//
+//   {"time":"2026-01-31T09:30:00.125Z","batch":20,"loss/train/total":0.2134,"lr":0.1}
+//
+// or the same as CSV, under the names of the columns. Values that JSON does not have (NaN,
+// infinities, tensors) are null, and empty in CSV. An existing file is continued, even if its
+// writer was killed inside a line, so a run that resumes has one log. Lines logged after the
+// checkpoint that a run resumed from then occur twice; the later ones count.
 #pragma once
 
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "cairn/train/empty_braces.h"
 #include "cairn/train/logger.h"
+#include "cairn/word.h"
 
 namespace cairn {
+
+enum class FileLogFormat : std::uint8_t {
+  kEntries,  // JSON: a line for each metric
+  kBatches,  // JSON: a line for the metrics of a batch, and one for those of an evaluation after it
+  kCsv,      // the lines of kBatches as CSV, without hyperparameters, traces, tables and messages
+};
+template <>
+struct WordsOf<FileLogFormat> {
+  static constexpr std::array kAll = {"entries", "batches", "csv"};
+};
 
 struct FileLoggerOptions {
   std::string filename = "{run_name}/logs-rank{rank}.jsonl";  // dist variables
   // If true, begin with an empty file. If false, continue an existing one, as resumed runs need.
   bool overwrite = false;
+  // A CSV file is written anew when a metric appears that has no column yet.
+  Word<FileLogFormat> format = FileLogFormat::kEntries;
+  // The time of day, for tests; the system's clock when empty.
+  std::function<std::chrono::system_clock::time_point()> now = nullptr;
 };
 
-// Each line is in the kernel when the call returns, so it survives a kill of the process.
+// Each line is in the kernel when the call returns, so it survives a kill of the process. The line
+// of a batch is written at the end of the batch.
 class FileLogger final : public LoggerDestination {
  public:
+  // Throws UsageError for an unknown format.
   explicit FileLogger(FileLoggerOptions options = {});
   explicit FileLogger(EmptyBraces)  // FileLogger({.filename = "log"})
       : FileLogger(FileLoggerOptions()) {}
@@ -39,6 +65,15 @@ class FileLogger final : public LoggerDestination {
   void log_hyperparameters(const Dict& hyperparameters) override;
   void log_traces(const Dict& traces) override;
   void log_message(const std::string& message) override;
+  // {"batch":20,"table":"Table","columns":["a"],"rows":[[1]]}
+  void log_table(const LoggedTable& table, std::int64_t step) override;
+
+  // Write the lines of batches and evaluations.
+  void batch_end(State& state, Logger& logger) override;
+  void epoch_end(State& state, Logger& logger) override;
+  void fit_end(State& state, Logger& logger) override;
+  void eval_end(State& state, Logger& logger) override;
+  void close(State& state, Logger& logger) override;
 
  private:
   struct Impl;

@@ -1,6 +1,8 @@
 // Logger: where metrics and hyperparameters go (composer/loggers).
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <functional>
 #include <memory>
 #include <optional>
@@ -51,6 +53,23 @@ struct RemotePlace {
   NameFormat name;  // with the variables of the name that was asked for
 };
 
+// Rows of values under the names of their columns.
+struct LoggedTable {
+  std::vector<std::string> columns;
+  std::vector<List> rows;  // each with one value per column
+  std::string name = "Table";
+};
+
+// Images for people to look at.
+struct LoggedImages {
+  // One image of [C,H,W] or [H,W], or N images of [N,C,H,W], with one to four channels. uint8
+  // elements are pixels, others are in [0, 1]. With `channels_last` the channels come after H and
+  // W.
+  at::Tensor images;
+  std::string name = "Images";
+  bool channels_last = false;
+};
+
 // A destination of log entries. Derive from this class to send entries elsewhere. A logger
 // destination is a callback, too: logger destinations run before other callbacks at init, and after
 // them at every other event. Called on the training thread, which waits: do slow work on a thread
@@ -94,6 +113,10 @@ class LoggerDestination : public Callback {
     return std::nullopt;
   }
 
+  // `step` as in log_metrics(). Most destinations show no tables and no images.
+  virtual void log_table(const LoggedTable& /*table*/, std::int64_t /*step*/) {}
+  virtual void log_images(const LoggedImages& /*images*/, std::int64_t /*step*/) {}
+
  private:
   friend class Logger;
   bool took_message_ = true;
@@ -115,11 +138,17 @@ class Logger {
   void log_metrics(const Dict& metrics, std::optional<std::int64_t> step = std::nullopt);
   void log_hyperparameters(const Dict& hyperparameters);
   void log_traces(const Dict& traces);
+  // Throws UsageError for a row whose length is not the number of columns.
+  void log_table(const LoggedTable& table, std::optional<std::int64_t> step = std::nullopt);
+  // Throws UsageError if `images` has no tensor.
+  void log_images(const LoggedImages& images, std::optional<std::int64_t> step = std::nullopt);
   // Information and warnings. Warnings start with "warning: ". If no destination takes the message,
   // it goes to the message sink.
   void log_message(const std::string& message);
   // Passes the file to every destination that keeps files. Fills in dist variables in both names.
   void upload_file(FileUpload file);
+  // Whether any destination keeps files.
+  bool has_file_upload_destination() const;
 
   void add(std::shared_ptr<LoggerDestination> destination);
   const std::vector<std::shared_ptr<LoggerDestination>>& destinations() const {

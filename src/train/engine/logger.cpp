@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <mutex>
 #include <utility>
@@ -77,6 +78,26 @@ void Logger::log_traces(const Dict& traces) {
     destination->log_traces(traces);
 }
 
+void Logger::log_table(const LoggedTable& table, std::optional<std::int64_t> step) {
+  for (const List& row : table.rows) {
+    if (row.size() == table.columns.size()) continue;
+    throw UsageError("log_table \"" + printable_line(table.name) + "\": a row has " +
+                     std::to_string(row.size()) + " values, expected one for each of the " +
+                     std::to_string(table.columns.size()) + " columns");
+  }
+  for (const auto& destination : destinations_)
+    destination->log_table(table, step.value_or(state_.timestamp.batch));
+}
+
+void Logger::log_images(const LoggedImages& images, std::optional<std::int64_t> step) {
+  if (!images.images.defined()) {
+    throw UsageError("log_images \"" + printable_line(images.name) +
+                     "\": expected a tensor of images, found none");
+  }
+  for (const auto& destination : destinations_)
+    destination->log_images(images, step.value_or(state_.timestamp.batch));
+}
+
 // Messages quote names and texts of files, so control characters are escaped: they could move the
 // cursor of a terminal.
 void Logger::log_message(const std::string& message) {
@@ -108,6 +129,11 @@ void Logger::upload_file(FileUpload file) {
   for (const auto& destination : destinations_) {
     if (destination->can_upload_files()) destination->upload_file(file);
   }
+}
+
+bool Logger::has_file_upload_destination() const {
+  return std::any_of(destinations_.begin(), destinations_.end(),
+                     [](const auto& destination) { return destination->can_upload_files(); });
 }
 
 void Logger::add(std::shared_ptr<LoggerDestination> destination) {

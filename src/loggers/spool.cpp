@@ -1,0 +1,186 @@
+#include "loggers/spool.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <utility>
+
+#include "cairn/error.h"
+
+#include "io/file.h"
+
+namespace cairn {
+namespace {
+
+constexpr std::string_view kEntryEnding = ".entry";
+constexpr std::string_view kTemporaryEnding = ".new";
+
+// The names sort by their numbers.
+std::string entry_name(std::uint64_t number) {
+  return fmt::format("{:012d}{}", number, kEntryEnding);
+}
+
+std::uint64_t number_of_entry(const std::string& name) {
+  std::uint64_t number = 0;
+  std::from_chars(name.data(), name.data() + name.size(), number);
+  return number;
+}
+
+void write_entry(const std::string& path, const std::string& text) {
+  FileSystem& files = posix_file_system();
+  const std::string temporary = path + std::string(kTemporaryEnding);
+  files.remove(temporary);
+  const auto file = files.create(temporary, {.expected_bytes = text.size(), .is_private = true});
+  file->write(as_bytes(text));
+  file->close();
+  files.rename(temporary, path);
+}
+
+// nullopt: removed meanwhile, to make room.
+std::optional<std::string> read_entry(const std::string& path) {
+  try {
+    const auto source = posix_file_system().open(path);
+    return std::string(as_text(source->view(0, source->size()).view));
+  } catch (const NotFoundError&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+Spool::Spool(SpoolOptions options) : options_(std::move(options)) {
+  find_entries();
+  thread_ = std::thread([this] { run(); });
+}
+
+Spool::~Spool() {
+  {
+    const std::scoped_lock lock(mutex_);
+    is_ending_ = true;
+  }
+  changed_.notify_all();
+  cancellation_.cancel();
+  thread_.join();
+}
+
+void Spool::find_entries() {
+  FileSystem& files = posix_file_system();
+  files.make_folders(options_.folder);
+  for (const std::string& name : files.list(options_.folder)) {
+    const auto info = files.stat(join_path(options_.folder, name), /*follow=*/false);
+    if (!name.ends_with(kEntryEnding) || !info || info->type != FileInfo::Type::kRegular) continue;
+    entries_.push_back({name, info->size});
+    bytes_ += info->size;
+    next_ = std::max(next_, number_of_entry(name) + 1);
+  }
+}
+
+void Spool::add(const std::string& entry) noexcept {
+  const std::scoped_lock lock(mutex_);
+  try {
+    make_room(entry.size());
+    const std::string name = entry_name(next_++);
+    write_entry(join_path(options_.folder, name), entry);
+    entries_.push_back({name, entry.size()});
+    bytes_ += entry.size();
+  } catch (const std::exception& error) {
+    ++report_.lost;
+    report_.last_error = error.what();
+  }
+  changed_.notify_all();
+}
+
+void Spool::make_room(std::uint64_t bytes) {
+  while (!entries_.empty() && bytes_ + bytes > options_.max_bytes) {
+    const Entry oldest = entries_.front();
+    remove(oldest);
+    ++report_.lost;
+  }
+}
+
+// The file first: an entry that is not removed would be sent by the next process.
+void Spool::remove(const Entry& entry) {
+  posix_file_system().remove(join_path(options_.folder, entry.name));
+  if (entries_.empty() || entries_.front().name != entry.name) return;
+  bytes_ -= entry.bytes;
+  entries_.pop_front();
+}
+
+bool Spool::wait(std::chrono::milliseconds limit) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, limit, [this] { return entries_.empty(); });
+}
+
+Spool::Report Spool::report() const {
+  const std::scoped_lock lock(mutex_);
+  Report report = report_;
+  report.waiting = entries_.size();
+  return report;
+}
+
+std::string Spool::problems(const std::string& name) const {
+  const Report now = report();
+  std::string text;
+  if (now.waiting > 0) {
+    text += fmt::format("; {} entries wait in {}, and the next start of the run sends them",
+                        now.waiting, options_.folder);
+  }
+  if (now.lost > 0) text += fmt::format("; {} were lost: no room", now.lost);
+  if (now.refused > 0) text += fmt::format("; {} were refused", now.refused);
+  if (text.empty()) return text;
+  if (!now.last_error.empty()) text += "; the last error: " + now.last_error;
+  return "warning: " + name + text;
+}
+
+void Spool::run() noexcept {
+  const CancelScope scope(&cancellation_);
+  std::chrono::milliseconds pause = options_.first_pause;
+  while (true) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return is_ending_ || !entries_.empty(); });
+    if (is_ending_) return;
+    const Entry oldest = entries_.front();
+    lock.unlock();
+    try {
+      const bool is_done = send_oldest(oldest);
+      if (!is_done) pause_here(pause);
+      pause = is_done ? options_.first_pause : std::min(2 * pause, options_.longest_pause);
+    } catch (const CancelledError&) {
+      return;
+    }
+  }
+}
+
+// Returns whether the entry is settled, one way or the other.
+bool Spool::send_oldest(const Entry& oldest) {
+  bool is_refused = false;
+  std::string failed;
+  try {
+    const auto text = read_entry(join_path(options_.folder, oldest.name));
+    if (text) options_.send(*text);
+  } catch (const CancelledError&) {
+    throw;
+  } catch (const StorageError& error) {
+    is_refused = !error.retryable();
+    failed = error.what();
+  } catch (const std::exception& error) {
+    is_refused = true;
+    failed = error.what();
+  }
+  const std::scoped_lock lock(mutex_);
+  if (!failed.empty()) report_.last_error = failed;
+  if (!failed.empty() && !is_refused) return false;
+  report_.refused += is_refused ? 1 : 0;
+  try {
+    remove(oldest);
+  } catch (const StorageError& error) {
+    report_.last_error = error.what();
+    return false;
+  }
+  changed_.notify_all();
+  return true;
+}
+
+}  // namespace cairn
