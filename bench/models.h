@@ -36,7 +36,8 @@ struct Perceptron final : Net {
   torch::nn::Sequential layers;
 };
 
-// A transformer over characters: pre-norm layers with masked attention of 4 heads.
+// A transformer over characters: pre-norm layers with masked attention of 4 heads. Twelve layers
+// have 148 parameters.
 struct CharTransformer final : Net {
   static constexpr std::int64_t kCharacters = 65;
   static constexpr std::int64_t kLength = 64;
@@ -71,10 +72,10 @@ struct CharTransformer final : Net {
     torch::nn::Linear down{4 * kWidth, kWidth};
   };
 
-  CharTransformer() {
+  explicit CharTransformer(int depth = 4) {
     register_module("tokens", tokens);
     positions = register_parameter("positions", torch::randn({kLength, kWidth}) * 0.02);
-    for (int i = 0; i < 4; ++i)
+    for (int i = 0; i < depth; ++i)
       layers->push_back(std::make_shared<Layer>());
     register_module("layers", layers);
     register_module("head", head);
@@ -146,11 +147,12 @@ inline Task make_task(const std::string& name) {
     return {name, perceptron({256, 256, 256, 10}), torch::randn({1600, 256}), classes({1600}), 32,
             200};
   }
-  if (name == "transformer") {
+  if (name == "transformer" || name == "deep_transformer") {
+    const int depth = name == "transformer" ? 4 : 12;
     const at::Tensor text = torch::randint(CharTransformer::kCharacters,
                                            {256, CharTransformer::kLength + 1}, torch::kLong);
     return {name,
-            seeded([] { return std::make_shared<CharTransformer>(); }),
+            seeded([depth] { return std::make_shared<CharTransformer>(depth); }),
             text.narrow(1, 0, CharTransformer::kLength).contiguous(),
             text.narrow(1, 1, CharTransformer::kLength).contiguous(),
             8,
@@ -164,7 +166,7 @@ inline Task make_task(const std::string& name) {
             16,
             8};
   }
-  throw std::runtime_error(name + ": not perceptron, layers, transformer or convolutions");
+  throw std::runtime_error(name + ": not perceptron, layers, transformer, deep_transformer or convolutions");
 }
 
 class NetModel final : public Model {

@@ -3,9 +3,13 @@
 // medians.
 //
 //   train_bench MODEL OPTIMIZER [blocks] [cpu | gpu] [workers] [loggers]
-//     MODEL: perceptron, layers, transformer or convolutions; OPTIMIZER: adamw or sgd
+//     MODEL: perceptron, layers, transformer, deep_transformer or convolutions
+//     OPTIMIZER: adamw or sgd
 //     loggers: also a Trainer with progress bar, SpeedMonitor and FileLogger
-//   train_bench optimizer [blocks]    AdamW's step alone: 10 million numbers in 150 tensors
+//   train_bench optimizer [blocks] [cpu | gpu]    AdamW's step alone: 10 million numbers in 150
+//                                                 tensors
+//
+// With libcuda_calls.so loaded (cuda_calls.cpp), a GPU's kernels and the host's waits are counted.
 //
 // bench/train_bench.py runs this in turns with the same loop in Python.
 #include <torch/torch.h>
@@ -25,6 +29,7 @@
 #include "cairn/optim/optimizers.h"
 #include "cairn/train/trainer.h"
 
+#include "cuda_calls.h"
 #include "models.h"
 
 namespace {
@@ -128,6 +133,20 @@ double seconds_of(auto work, at::Device device) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+// Prints how many kernels `work` starts, and how often it waits, each divided by `times`.
+void print_calls(const char* name, std::int64_t times, auto work) {
+  using cairn::bench::cuda_calls;
+  const cairn::bench::CudaCalls before = cuda_calls();
+  if (before.kernels == 0) return;
+  work();
+  const cairn::bench::CudaCalls after = cuda_calls();
+  const auto each = [times](unsigned long count) {
+    return static_cast<double>(count) / static_cast<double>(times);
+  };
+  std::printf("  %s: %.1f kernels, %.2f waits\n", name, each(after.kernels - before.kernels),
+              each(after.waits - before.waits));
+}
+
 double median(std::vector<double> values) {
   std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
   return values[values.size() / 2];
@@ -157,55 +176,70 @@ void compare(const Setting& setting, int blocks, bool has_loggers) {
               setting.model.c_str(), setting.optimizer.c_str(), median(rates), median(ratios));
   if (logged) std::printf("; with loggers / without: %.3f", median(logged_ratios));
   std::printf("\n");
+  print_calls("a batch by hand", task.batches, [&] { by_hand.train(); });
+  print_calls("a batch of the Trainer", task.batches, [&] { trainer.train(); });
+  if (logged) print_calls("... with loggers", task.batches, [&] { logged->train(); });
 }
 
 // 150 parameters of two sizes, 10 million numbers together, with gradients.
-std::vector<at::Tensor> many_parameters() {
+std::vector<at::Tensor> many_parameters(at::Device device) {
   std::vector<at::Tensor> made;
   for (int i = 0; i < 150; ++i) {
-    made.push_back(torch::randn({i % 2 == 0 ? 130'000 : 3'333}).set_requires_grad(true));
+    made.push_back(torch::randn({i % 2 == 0 ? 130'000 : 3'333}, device).set_requires_grad(true));
     made.back().mutable_grad() = torch::randn_like(made.back());
   }
   return made;
 }
 
-void compare_optimizers(int blocks) {
-  const auto ours = cairn::AdamW({.lr = kLr}).create(many_parameters());
-  const auto theirs = libtorchs("adamw", many_parameters());
+void compare_optimizers(int blocks, at::Device device) {
+  const auto ours = cairn::AdamW({.lr = kLr}).create(many_parameters(device));
+  const auto theirs = libtorchs("adamw", many_parameters(device));
   // A step reads parameter, gradient and two states, and writes three of them; a copy reads and
   // writes each byte.
-  const std::size_t numbers = 75 * (130'000 + 3'333);
-  std::vector<float> from(numbers * 7 / 2, 1);
-  std::vector<float> to(from.size());
+  const std::int64_t numbers = 75 * (130'000 + 3'333);
+  const at::Tensor from = at::ones({numbers * 7 / 2}, device);
+  const at::Tensor to = at::empty_like(from);
+  const auto copy = [&] {
+    if (device.is_cpu()) {
+      std::memcpy(to.data_ptr(), from.data_ptr(), to.nbytes());
+    } else {
+      to.copy_(from);
+    }
+  };
+  copy();
   ours->step();
   theirs->step();
   std::vector<double> of_theirs;
-  std::vector<double> of_memcpy;
+  std::vector<double> of_copy;
   for (int i = 0; i < blocks; ++i) {
-    const double copy =
-        seconds_of([&] { std::memcpy(to.data(), from.data(), 4 * to.size()); }, at::kCPU);
-    const double other = seconds_of([&] { theirs->step(); }, at::kCPU);
-    const double own = seconds_of([&] { ours->step(); }, at::kCPU);
+    const double copying = seconds_of(copy, device);
+    const double other = seconds_of([&] { theirs->step(); }, device);
+    const double own = seconds_of([&] { ours->step(); }, device);
     of_theirs.push_back(own / other);
-    of_memcpy.push_back(own / copy);
+    of_copy.push_back(own / copying);
   }
-  std::printf("AdamW's step: %.3f of torch::optim's time, %.2f of memcpy's (%g)\n",
-              median(of_theirs), median(of_memcpy), static_cast<double>(to[blocks % to.size()]));
+  std::printf("AdamW's step: %.3f of torch::optim's time, %.2f of a copy's\n", median(of_theirs),
+              median(of_copy));
+  print_calls("torch::optim's step", 1, [&] { theirs->step(); });
+  print_calls("cairn's step", 1, [&] { ours->step(); });
 }
 
 }  // namespace
 
 int main(int argc, char** argv) try {
+  const auto device_of = [](const std::string& name) {
+    return at::Device(name == "gpu" ? at::kCUDA : at::kCPU);
+  };
   const auto argument = [&](int i, const char* otherwise) {
     return std::string(argc > i ? argv[i] : otherwise);
   };
   if (argument(1, "") == "optimizer") {
-    compare_optimizers(std::stoi(argument(2, "9")));
+    compare_optimizers(std::stoi(argument(2, "9")), device_of(argument(3, "cpu")));
     return 0;
   }
   compare({.model = argument(1, "perceptron"),
            .optimizer = argument(2, "adamw"),
-           .device = argument(4, "cpu") == "gpu" ? at::kCUDA : at::kCPU,
+           .device = device_of(argument(4, "cpu")),
            .workers = std::stoi(argument(5, "0"))},
           std::stoi(argument(3, "9")), argument(6, "") == "loggers");
   return 0;

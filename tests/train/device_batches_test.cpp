@@ -1,13 +1,14 @@
 // Batches on their way to a device. As in device_storage_test.cpp, the tests run on a simulated
 // device and on the first CUDA device.
 
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
 #include "cairn/train/data.h"
 
 #include "testing/sim_device.h"
-#include "train/loop/loop_context.h"
+#include "train/loop/device_copies.h"
 
 namespace cairn {
 namespace {
@@ -55,6 +56,47 @@ TEST_P(DeviceBatches, HaveTheirSamplesThoughMemoryIsUsedAgain) {
       }
     }
   }
+}
+
+TEST_P(DeviceBatches, OfADeviceWithOneStreamArriveToo) {
+  if (is_cuda()) GTEST_SKIP() << "has several streams";
+  const Batch placed = to_device({at::arange(4)}, testing::sim_device_without_side_streams());
+  EXPECT_TRUE(at::equal(placed[0].cpu(), at::arange(4)));
+}
+
+// What a stream of the simulated device does is seen in its memory, which is the host's.
+std::int64_t first_of(const Batch& placed) {
+  return *static_cast<const std::int64_t*>(placed[0].data_ptr());
+}
+
+TEST(DeviceCopies, BeginBeforeEarlierWorkIsDone) {
+  const c10::Device device = testing::sim_device();
+  bool is_done = false;
+  testing::run_on_sim_device([&] { is_done = true; });
+  testing::hurry_sim_side_streams(true);
+  const Batch placed = to_device({at::full({3}, 7, at::kLong)}, device);
+  testing::hurry_sim_side_streams(false);
+  EXPECT_EQ(first_of(placed), 7);
+  EXPECT_FALSE(is_done);
+  placed[0].cpu();
+  EXPECT_TRUE(is_done);
+}
+
+TEST(DeviceCopies, AreDoneBeforeLaterWorkAndTheHostWaitsForNothing) {
+  const c10::Device device = testing::sim_device();
+  const std::uint64_t waits = testing::sim_device_waits();
+  const Batch placed = to_device({at::full({3}, 7, at::kLong)}, device);
+  std::int64_t seen = 0;
+  testing::run_on_sim_device([&] { seen = first_of(placed); });
+  EXPECT_EQ(testing::sim_device_waits(), waits);
+  const c10::impl::VirtualGuardImpl guard(device.type());
+  guard.synchronizeStream(guard.getStream(device));
+  EXPECT_EQ(seen, 7);
+}
+
+TEST(DeviceCopies, LeaveTensorsThatAreThereAsTheyAre) {
+  const at::Tensor there = at::empty({3}, testing::sim_device());
+  EXPECT_TRUE(to_device({there}, testing::sim_device())[0].is_same(there));
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, DeviceBatches, ::testing::Values("Simulated", "Cuda"),

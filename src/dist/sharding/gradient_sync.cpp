@@ -214,14 +214,18 @@ void GradientSync::finish(const std::string& what) {
 void GradientSync::receive(Bucket& bucket) {
   const torch::NoGradGuard no_grad;
   channel_.unpack(std::exchange(bucket.message, at::Tensor()), bucket.flat);
-  const at::Tensor counts =
-      bucket.flat
-          .narrow(0, bucket.offsets.back(), static_cast<std::int64_t>(bucket.parameters.size()))
-          .to(at::kCPU, at::kDouble);
-  const double* has_any = counts.data_ptr<double>();
+  const bool has_all = std::ranges::all_of(
+      bucket.parameters, [](const at::Tensor& parameter) { return parameter.grad().defined(); });
+  at::Tensor counts;  // Reading them waits for the device.
+  if (!has_all) {
+    counts =
+        bucket.flat
+            .narrow(0, bucket.offsets.back(), static_cast<std::int64_t>(bucket.parameters.size()))
+            .to(at::kCPU, at::kDouble);
+  }
   for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
     at::Tensor& parameter = bucket.parameters[i];
-    if (has_any[i] == 0) continue;
+    if (!has_all && counts.data_ptr<double>()[i] == 0) continue;
     const at::Tensor average = place_of(bucket, i);
     if (!parameter.grad().defined()) {
       parameter.mutable_grad() = average;

@@ -8,6 +8,7 @@
 
 #include "dist/team.h"
 #include "train/data/data_position.h"
+#include "train/loop/device_copies.h"
 #include "train/loop/failure.h"
 #include "train/state/random/base_seed.h"
 
@@ -42,15 +43,6 @@ Value to_list(const at::Tensor& value) {
 }
 
 }  // namespace
-
-// Training does not wait for the copies. From memory that is not pinned, the host's part of a copy
-// ends before the call returns.
-Batch to_device(Batch batch, const at::Device& device) {
-  if (device.is_cpu()) return batch;
-  return batch.map([&](const at::Tensor& tensor) {
-    return tensor.to(at::TensorOptions(device), /*non_blocking=*/true);
-  });
-}
 
 void start_pass(LoopContext& context, DataLoaderBase& loader, std::int64_t epoch) {
   draw_base_seed();

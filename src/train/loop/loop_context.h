@@ -41,9 +41,6 @@ struct LoopContext {
   bool logging() const { return !logger.destinations().empty(); }
 };
 
-// Copies the tensors to the device, on its current stream.
-Batch to_device(Batch batch, const at::Device& device);
-
 // Begins epoch `epoch` of a loader, for evaluation or prediction.
 void start_pass(LoopContext& context, DataLoaderBase& loader, std::int64_t epoch);
 
