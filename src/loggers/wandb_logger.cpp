@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <chrono>
 #include <map>
 #include <optional>
 #include <random>
@@ -16,6 +15,7 @@
 #include "io/file.h"
 #include "io/machine.h"
 #include "loggers/logged_number.h"
+#include "loggers/system_seconds.h"
 #include "loggers/wandb/run_file.h"
 
 namespace cairn {
@@ -38,11 +38,6 @@ std::string draw_id() {
   for (char& c : id)
     c = kDigits[random() % kDigits.size()];
   return id;
-}
-
-double system_seconds() {
-  const auto since = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(since).count();
 }
 
 // The metrics of one step, and when the first of them was logged.
@@ -234,7 +229,7 @@ void WandBLogger::close(State& /*state*/, Logger& /*logger*/) {
 Value WandBLogger::state_dict() const {
   impl_->write_all();
   if (!impl_->file) return Dict{};
-  const wandb::RecordPosition& position = impl_->file->position();
+  const wandb::RecordPosition position = impl_->file->position();
   return Dict{
       {"run_name", impl_->state->run_name},   {"run_id", impl_->run.id},
       {"folder", base_name(run_dir())},       {"bytes", static_cast<std::int64_t>(position.bytes)},

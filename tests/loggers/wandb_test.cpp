@@ -158,7 +158,6 @@ TEST(WandBLoggerTest, AResumedRunHasEachStepOnce) {
   }
   EXPECT_THAT(run_folders(folder), SizeIs(1));
   const std::vector<ProtoFields> rows = records_of(path, kHistory);
-  // What was logged before and after the checkpoint of batch 4, and so on.
   EXPECT_THAT(column(rows, "loss/train/total"), SizeIs(8));
   EXPECT_THAT(column(rows, "time/batch"), ElementsAre("0", "1", "2", "3", "4", "5", "6", "7", "8"));
   EXPECT_THAT(records_of(path, kRun), SizeIs(1));

@@ -1,20 +1,9 @@
 #include "loggers/wandb/record_file.h"
 
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <array>
-#include <cerrno>
-
-#include "cairn/error.h"
+#include <string_view>
+#include <utility>
 
 #include "core/hash/crc32.h"
-#include "io/file.h"
-#include "io/file_error.h"
-#include "io/file_size_limit.h"
 
 namespace cairn::wandb {
 namespace {
@@ -54,51 +43,18 @@ std::string framed(std::string_view message, std::uint64_t offset) {
   return out;
 }
 
-FileDescriptor open_file(const std::string& path, int flags) {
-  ignore_file_size_signal();
-  FileDescriptor file(open(path.c_str(), flags | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0666));
-  if (!file.is_open()) throw_storage_error(errno, "cannot open " + path);
-  return file;
-}
-
 }  // namespace
 
-RecordFile::RecordFile(std::string path) : path_(std::move(path)) {
-  posix_file_system().make_folders(parent_path(path_));
-  file_ = open_file(path_, O_CREAT | O_EXCL);
-  append(kBegin);
-}
+RecordFile::RecordFile(std::string path) : file_(std::move(path), kBegin) {}
 
 RecordFile::RecordFile(std::string path, const RecordPosition& position)
-    : path_(std::move(path)), file_(open_file(path_, 0)), position_(position) {
-  std::string begin(kBegin.size(), '\0');
-  if (pread(file_.get(), begin.data(), begin.size(), 0) != std::ssize(begin) || begin != kBegin) {
-    throw CorruptError(path_ + " is no file of W&B's records", path_);
-  }
-  struct stat info = {};
-  if (fstat(file_.get(), &info) != 0) throw_storage_error(errno, "cannot read " + path_);
-  if (static_cast<std::uint64_t>(info.st_size) < position.bytes) {
-    throw CorruptError(fmt::format("{} has {} bytes, and had {} when the checkpoint was saved",
-                                   path_, info.st_size, position.bytes),
-                       path_);
-  }
-  const auto end = static_cast<off_t>(position.bytes);
-  if (ftruncate(file_.get(), end) != 0) throw_storage_error(errno, "cannot continue " + path_);
-}
-
-// What a failed call has written is overwritten by the next one.
-void RecordFile::append(std::string_view bytes) {
-  const int error = write_all_at(file_.get(), as_bytes(bytes), position_.bytes);
-  if (error != 0) throw_storage_error(error, "cannot write to " + path_);
-  position_.bytes += bytes.size();
-}
+    : file_(std::move(path), kBegin, position.bytes), records_(position.records) {}
 
 void RecordFile::write(int field, const ProtoMessage& record) {
   constexpr int kNumber = 1;
-  const ProtoMessage whole =
-      ProtoMessage().integer(kNumber, position_.records + 1).message(field, record);
-  append(framed(whole.bytes(), position_.bytes));
-  ++position_.records;
+  const ProtoMessage whole = ProtoMessage().integer(kNumber, records_ + 1).message(field, record);
+  file_.append(framed(whole.bytes(), file_.size()));
+  ++records_;
 }
 
 }  // namespace cairn::wandb

@@ -3,18 +3,17 @@
 //   file   = ":W&B" 0xBEE1 (uint16) 0 (uint8)  record*
 //   record = CRC-32 of type and data (uint32)  length (uint16)  type (uint8)  data
 //
-// The file has blocks of 32 KiB. No record crosses the end of a block: a longer message is several
-// records (types 2, 3 and 4 for the first, the middle and the last; a whole message has type 1),
-// and a block that has no room for a record's first seven bytes ends with zeros. A message is a
-// `Record` of wandb_internal.proto.
+// The file has blocks of 32 KiB, and no record crosses the end of a block. A message that fits is
+// one record, of type 1. A longer message is several records, of type 2 for the first, 4 for the
+// last, and 3 between them. A block that has no room for a record's first seven bytes ends with
+// zeros. A message is a `Record` of wandb_internal.proto.
 #pragma once
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 #include "core/protobuf.h"
-#include "io/file_descriptor.h"
+#include "io/files/append_file.h"
 
 namespace cairn::wandb {
 
@@ -25,24 +24,19 @@ struct RecordPosition {
 
 class RecordFile {
  public:
-  // A new file, with missing folders. Throws StorageError, also if it exists.
+  // As the constructors of ContinuedFile.
   explicit RecordFile(std::string path);
-  // Continues a file after `position`: what follows is cut off. Throws CorruptError if the file is
-  // shorter, or another kind of file; it is unchanged then. Throws StorageError.
   RecordFile(std::string path, const RecordPosition& position);
 
   // Appends a Record that has one field: `field`, with the message `record`. When this returns, the
   // kernel has it. Throws StorageError.
   void write(int field, const ProtoMessage& record);
-  const std::string& path() const { return path_; }
-  const RecordPosition& position() const { return position_; }
+  const std::string& path() const { return file_.path(); }
+  RecordPosition position() const { return {.bytes = file_.size(), .records = records_}; }
 
  private:
-  void append(std::string_view bytes);
-
-  std::string path_;
-  FileDescriptor file_;
-  RecordPosition position_;
+  ContinuedFile file_;
+  std::int64_t records_ = 0;
 };
 
 }  // namespace cairn::wandb

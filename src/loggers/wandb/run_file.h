@@ -21,7 +21,7 @@ struct RunDescription {
   std::string notes = {};
   std::vector<std::string> tags = {};
   std::string host = {};
-  // Of a run that an earlier file begins.
+  // An earlier file has the begin of this run.
   bool is_resumed = false;
   std::int64_t first_step = 0;
 };
@@ -33,7 +33,7 @@ class RunFile {
  public:
   // A new file in a new folder of `all`. `now`: seconds since 1970. Throws StorageError.
   RunFile(const std::string& all, const RunDescription& run, double now);
-  // Continues a file, which has its run's description. Throws as RecordFile.
+  // Continues a file, which has its run's description. Throws as ContinuedFile.
   RunFile(const std::string& path, const RecordPosition& position);
 
   void write_config(const Dict& values);
@@ -43,7 +43,7 @@ class RunFile {
   void write_exit(int code, double runtime);
 
   const std::string& path() const { return file_.path(); }
-  const RecordPosition& position() const { return file_.position(); }
+  RecordPosition position() const { return file_.position(); }
 
  private:
   RecordFile file_;

@@ -2,8 +2,8 @@
 //
 //  1. Copies go to a stream of their own. On the stream that computes, a copy would begin only when
 //     the device had computed everything before it, and then the device would wait for the copy.
-//  2. The stream that computes waits for the copies, on the device. The host waits for nothing. From
-//     memory that is not pinned, the host's part of a copy ends before the call returns.
+//  2. The stream that computes waits for the copies, on the device. The host waits for nothing. The
+//     host's part of a copy from memory that is not pinned ends before the call returns.
 //  3. The allocator is told that the stream that computes uses the memory, too. So the memory is
 //     not given to another batch before the device is done with it.
 #pragma once

@@ -1,4 +1,4 @@
-#include "train/loop/device_copies.h"
+#include "train/data/device_copies.h"
 
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
