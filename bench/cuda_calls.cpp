@@ -29,8 +29,7 @@ Function* next(const char* name) {
 
 }  // namespace
 
-#define CAIRN_NEXT(name) \
-  static auto* const real = next<decltype(name)>(#name)
+#define CAIRN_NEXT(name) static auto* const real = next<decltype(name)>(#name)
 
 extern "C" {
 

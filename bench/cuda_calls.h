@@ -10,7 +10,7 @@ struct CudaCalls {
   unsigned long waits = 0;
 };
 
-// Of this process so far. Zeros if libcuda_calls.so is not loaded.
+// The counts of this process so far. Zeros if libcuda_calls.so is not loaded.
 inline CudaCalls cuda_calls() {
   static auto* const count =
       reinterpret_cast<CudaCalls (*)()>(dlsym(RTLD_DEFAULT, "cairn_cuda_calls"));

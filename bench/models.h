@@ -166,7 +166,8 @@ inline Task make_task(const std::string& name) {
             16,
             8};
   }
-  throw std::runtime_error(name + ": not perceptron, layers, transformer, deep_transformer or convolutions");
+  throw std::runtime_error(
+      name + ": not perceptron, layers, transformer, deep_transformer or convolutions");
 }
 
 class NetModel final : public Model {

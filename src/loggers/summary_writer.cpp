@@ -6,6 +6,7 @@
 
 #include "io/file.h"
 #include "loggers/images/pixels.h"
+#include "loggers/system_seconds.h"
 #include "loggers/tensorboard/event_file.h"
 #include "loggers/tensorboard/summaries.h"
 
@@ -14,11 +15,6 @@ namespace {
 
 constexpr std::size_t kImagesInARow = 8;  // PyTorch's
 constexpr int kSessionStart = 1;          // SessionLog.START
-
-double system_seconds() {
-  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(since_1970).count();
-}
 
 EventPosition event_position(const Value& state, const std::string& suffix) {
   const Dict* dict = state.get_if<Dict>();

@@ -108,6 +108,7 @@ EXAMPLES = {
     "loggers/summary_writer.h": [Example("train")],
     "loggers/tensorboard_logger.h": [Example("train", before="TrainerOptions options;",
                                              runs=False)],
+    "loggers/wandb_logger.h": [Example("train", before="TrainerOptions options;", runs=False)],
     "optim/own_optimizer.h": [
         Example("train", is_type=True,
                 replace=[(".optimizers = cairn::RecipeOf<Lion>({.lr = 1e-4}),",
@@ -204,6 +205,7 @@ HEAD = {
 #include "cairn/dist/dist.h"
 #include "cairn/dist/sharding.h"
 #include "cairn/loggers/tensorboard_logger.h"
+#include "cairn/loggers/wandb_logger.h"
 #include "cairn/optim/own_optimizer.h"
 #include "cairn/train/scaler.h"
 

@@ -8,7 +8,7 @@
 #include "cairn/train/data.h"
 
 #include "testing/sim_device.h"
-#include "train/loop/device_copies.h"
+#include "train/data/device_copies.h"
 
 namespace cairn {
 namespace {
@@ -64,7 +64,7 @@ TEST_P(DeviceBatches, OfADeviceWithOneStreamArriveToo) {
   EXPECT_TRUE(at::equal(placed[0].cpu(), at::arange(4)));
 }
 
-// What a stream of the simulated device does is seen in its memory, which is the host's.
+// The memory of the simulated device is the host's, so a test sees what its streams have done.
 std::int64_t first_of(const Batch& placed) {
   return *static_cast<const std::int64_t*>(placed[0].data_ptr());
 }

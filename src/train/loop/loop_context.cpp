@@ -8,7 +8,7 @@
 
 #include "dist/team.h"
 #include "train/data/data_position.h"
-#include "train/loop/device_copies.h"
+#include "train/data/device_copies.h"
 #include "train/loop/failure.h"
 #include "train/state/random/base_seed.h"
 

@@ -1,0 +1,78 @@
+// WandBLogger: metrics for Weights & Biases (composer/loggers/wandb_logger.py).
+//
+//   options.loggers = {WandBLogger({.project = "digits", .mode = "offline"})};
+//
+// The run is a file in W&B's own format, DIR/wandb/offline-run-TIME-ID/run-ID.wandb. W&B's tool
+// sends it: `wandb sync DIR/wandb/offline-run-TIME-ID`.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cairn/train/empty_braces.h"
+#include "cairn/train/logger.h"
+
+namespace cairn {
+
+// Empty texts come from the environment, as for W&B's tools.
+struct WandBLoggerOptions {
+  std::string project = {};  // WANDB_PROJECT, or else "uncategorized"
+  std::string group = {};    // WANDB_RUN_GROUP
+  std::string name = {};     // the shown name: WANDB_NAME, or else the run's
+  std::string entity = {};   // a user or a team: WANDB_ENTITY, or else the key's owner
+  std::vector<std::string> tags = {};
+  bool rank_zero_only = true;  // false: each rank has a run, "NAME-rank3", in the group NAME
+  // W&B's init_kwargs.
+  std::string id = {};        // WANDB_RUN_ID, or else drawn; a resumed run keeps its id
+  std::string dir = {};       // WANDB_DIR, or else "."
+  std::string mode = {};      // "offline" or "disabled": WANDB_MODE, or else "offline"
+  std::string notes = {};     // WANDB_NOTES
+  std::string job_type = {};  // WANDB_JOB_TYPE
+  // The time in seconds since 1970, for tests. nullptr: the system's clock.
+  std::function<double()> now = nullptr;
+};
+
+// A run that resumes from a checkpoint continues its run. If its file is in `dir`, what a killed
+// run wrote after the checkpoint is removed from it when training begins, so that each step is
+// there once. Otherwise a second file of the same run begins, and `wandb sync --append` sends it.
+//
+// A row has all metrics of a step. Losses arrive some batches late, so the rows of the last batches
+// are in memory until a checkpoint is saved or training ends.
+class WandBLogger final : public LoggerDestination {
+ public:
+  // Throws UsageError for another mode.
+  explicit WandBLogger(WandBLoggerOptions options = {});
+  explicit WandBLogger(EmptyBraces)  // WandBLogger({.project = "digits"})
+      : WandBLogger(WandBLoggerOptions()) {}
+  ~WandBLogger() override;
+  WandBLogger(WandBLogger&&) noexcept;
+  WandBLogger& operator=(WandBLogger&&) noexcept;
+
+  std::string name() const override { return "WandBLogger"; }
+  // The run's id. Empty before after_load, on a rank that does not log, and if disabled.
+  std::string run_id() const;
+  // The folder of the run's file. Empty until the first row is written.
+  std::string run_dir() const;
+
+  void init(State& state, Logger& logger) override;
+  void log_metrics(const Dict& metrics, std::int64_t step) override;
+  void log_hyperparameters(const Dict& hyperparameters) override;
+
+  void after_load(State& state, Logger& logger) override;
+  void fit_start(State& state, Logger& logger) override;
+  void fit_end(State& state, Logger& logger) override;
+  void eval_end(State& state, Logger& logger) override;
+  void close(State& state, Logger& logger) override;
+
+  // The run's id and file, and the position in it.
+  Value state_dict() const override;
+  void load_state_dict(const Value& state) override;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cairn

@@ -1,0 +1,264 @@
+#include "cairn/loggers/wandb_logger.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <optional>
+#include <random>
+#include <utility>
+
+#include "cairn/dist/dist.h"
+#include "cairn/error.h"
+#include "cairn/train/state.h"
+
+#include "core/environment.h"
+#include "io/file.h"
+#include "io/machine.h"
+#include "loggers/logged_number.h"
+#include "loggers/system_seconds.h"
+#include "loggers/wandb/run_file.h"
+
+namespace cairn {
+namespace {
+
+// More than the batches by which a loss may be late.
+constexpr std::size_t kRowsKept = 32;
+
+std::string given(const std::string& option, const char* variable, const char* otherwise = "") {
+  if (!option.empty()) return option;
+  const std::string set = environment(variable);
+  return set.empty() ? otherwise : set;
+}
+
+// Eight characters, as W&B's tools draw them.
+std::string draw_id() {
+  constexpr std::string_view kDigits = "0123456789abcdefghijklmnopqrstuvwxyz";
+  std::random_device random;
+  std::string id(8, ' ');
+  for (char& c : id)
+    c = kDigits[random() % kDigits.size()];
+  return id;
+}
+
+// The metrics of one step, and when the first of them was logged.
+struct Row {
+  Dict metrics;
+  double time = 0;
+};
+
+// Where rank 0's run of a checkpoint stood.
+struct SavedRun {
+  std::string run_name;
+  std::string id;
+  std::string folder;
+  wandb::RecordPosition position;
+  double runtime = 0;
+  std::int64_t step = 0;
+};
+
+// Neither may lead to another folder: both are in names of files.
+bool is_id(const std::string& text) {
+  return !text.empty() && std::ranges::all_of(text, [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '-' || c == '_';
+  });
+}
+
+std::optional<std::int64_t> count_in(const Value& state, const char* key) {
+  const Value* value = state.find(key);
+  if (value == nullptr || !value->is_int() || value->as_int() < 0) return std::nullopt;
+  return value->as_int();
+}
+
+}  // namespace
+
+struct WandBLogger::Impl {
+  WandBLoggerOptions options;
+  const State* state = nullptr;  // nullptr: nothing is logged
+  wandb::RunDescription run = {};
+  std::optional<SavedRun> saved = {};
+  std::optional<wandb::RunFile> file = {};
+  std::map<std::int64_t, Row> rows = {};  // by step; not yet written
+  Dict config = {};                       // not yet written
+  Dict summary = {};                      // the last value of each metric
+  double began = 0;                       // minus the time for which the run was trained before
+  bool is_training = false;
+
+  double now() const { return options.now ? options.now() : system_seconds(); }
+  double runtime() const { return now() - began; }
+
+  std::string folder() const { return join_path(given(options.dir, "WANDB_DIR", "."), "wandb"); }
+  void begin_file() {
+    if (!file) file.emplace(folder(), run, now());
+  }
+  void continue_file(Logger& logger) {
+    if (file || !run.is_resumed || saved->id != run.id) return;
+    const std::string path = wandb::path_of_run(folder(), saved->folder, run.id);
+    if (!posix_file_system().stat(path, /*follow=*/false)) return;
+    try {
+      file.emplace(path, saved->position);
+    } catch (const CorruptError& e) {
+      logger.log_message(std::string("warning: ") + e.what() +
+                         "; W&B's run goes on in a second file");
+    }
+  }
+  void write_config() {
+    if (!config.empty()) file->write_config(std::exchange(config, Dict()));
+  }
+  void write_first_row() {
+    const auto& [step, row] = *rows.begin();
+    file->write_row(step, row.metrics, row.time - began, row.time);
+    rows.erase(rows.begin());
+  }
+  void write_all() {
+    if (!file) return;
+    const bool has_new = !rows.empty();
+    write_config();
+    while (!rows.empty())
+      write_first_row();
+    if (has_new) file->write_summary(summary);
+  }
+};
+
+WandBLogger::WandBLogger(WandBLoggerOptions options) : impl_(std::make_unique<Impl>()) {
+  options.mode = given(options.mode, "WANDB_MODE", "offline");
+  if (options.mode != "offline" && options.mode != "disabled") {
+    throw UsageError("WandBLogger: mode is \"offline\" or \"disabled\", not \"" + options.mode +
+                     "\" (if it was not given, it is from WANDB_MODE); `wandb sync` sends an "
+                     "offline run");
+  }
+  const std::string id = given(options.id, "WANDB_RUN_ID");
+  if (!id.empty() && !is_id(id)) {
+    throw UsageError("WandBLogger: an id has letters, digits, - and _, not \"" + id +
+                     "\" (if it was not given, it is from WANDB_RUN_ID)");
+  }
+  impl_->options = std::move(options);
+}
+WandBLogger::~WandBLogger() = default;
+WandBLogger::WandBLogger(WandBLogger&&) noexcept = default;
+WandBLogger& WandBLogger::operator=(WandBLogger&&) noexcept = default;
+
+std::string WandBLogger::run_id() const { return impl_->run.id; }
+
+std::string WandBLogger::run_dir() const {
+  return impl_->file ? parent_path(impl_->file->path()) : "";
+}
+
+void WandBLogger::init(State& state, Logger& /*logger*/) {
+  const WandBLoggerOptions& options = impl_->options;
+  if (options.mode == "disabled" || (options.rank_zero_only && dist::rank() != 0)) return;
+  impl_->state = &state;
+  impl_->began = impl_->now();
+  wandb::RunDescription& run = impl_->run;
+  run.entity = given(options.entity, "WANDB_ENTITY");
+  run.project = given(options.project, "WANDB_PROJECT", "uncategorized");
+  run.group = given(options.group, "WANDB_RUN_GROUP");
+  run.job_type = given(options.job_type, "WANDB_JOB_TYPE");
+  run.shown_name = given(options.name, "WANDB_NAME", state.run_name.c_str());
+  run.notes = given(options.notes, "WANDB_NOTES");
+  run.tags = options.tags;
+  run.host = node_name();
+  if (options.rank_zero_only) return;
+  if (run.group.empty()) run.group = run.shown_name;
+  run.shown_name += "-rank" + std::to_string(dist::rank());
+}
+
+void WandBLogger::log_metrics(const Dict& metrics, std::int64_t step) {
+  if (impl_->state == nullptr) return;
+  const auto [row, is_new] = impl_->rows.try_emplace(step);
+  if (is_new) row->second.time = impl_->now();
+  for (const auto& [key, value] : metrics) {
+    const std::optional<double> number = value.is_str() ? std::nullopt : logged_number(value);
+    const Value logged = number && !value.is_int() ? Value(*number) : value;
+    row->second.metrics.set(key, logged);
+    impl_->summary.set(key, logged);
+  }
+  while (impl_->file && impl_->rows.size() > kRowsKept)
+    impl_->write_first_row();
+}
+
+void WandBLogger::log_hyperparameters(const Dict& hyperparameters) {
+  if (impl_->state == nullptr) return;
+  for (const auto& [key, value] : hyperparameters)
+    impl_->config.set(key, value);
+  if (impl_->file) impl_->write_config();
+}
+
+void WandBLogger::after_load(State& state, Logger& /*logger*/) {
+  if (impl_->state == nullptr) return;
+  const auto& saved = impl_->saved;
+  wandb::RunDescription& run = impl_->run;
+  const bool is_saved_run = saved && saved->run_name == state.run_name;
+  run.id = given(impl_->options.id, "WANDB_RUN_ID");
+  if (run.id.empty()) run.id = is_saved_run ? saved->id : draw_id();
+  run.is_resumed = is_saved_run && run.id == saved->id;
+  if (run.is_resumed) {
+    run.first_step = saved->step;
+    impl_->began = impl_->now() - saved->runtime;
+  }
+  if (impl_->options.rank_zero_only || dist::world_size() == 1) return;
+  run.id = dist::broadcast_value(run.id).as_str();
+  if (dist::rank() != 0) run.id += "-rank" + std::to_string(dist::rank());
+}
+
+// Not when the state is loaded: a program that only evaluates a checkpoint leaves the rows of the
+// training after it as they are.
+void WandBLogger::fit_start(State& /*state*/, Logger& logger) {
+  if (impl_->state == nullptr) return;
+  impl_->continue_file(logger);
+  impl_->begin_file();
+  impl_->write_config();
+  impl_->is_training = true;
+}
+
+void WandBLogger::fit_end(State& /*state*/, Logger& /*logger*/) {
+  impl_->write_all();
+  impl_->is_training = false;
+}
+
+void WandBLogger::eval_end(State& /*state*/, Logger& /*logger*/) { impl_->write_all(); }
+
+void WandBLogger::close(State& /*state*/, Logger& /*logger*/) {
+  if (impl_->state == nullptr) return;
+  if (!impl_->rows.empty()) impl_->begin_file();
+  if (!impl_->file) return;
+  impl_->write_all();
+  impl_->file->write_exit(impl_->is_training ? 1 : 0, impl_->runtime());
+  impl_->file.reset();
+}
+
+Value WandBLogger::state_dict() const {
+  impl_->write_all();
+  if (!impl_->file) return Dict{};
+  const wandb::RecordPosition position = impl_->file->position();
+  return Dict{
+      {"run_name", impl_->state->run_name},   {"run_id", impl_->run.id},
+      {"folder", base_name(run_dir())},       {"bytes", static_cast<std::int64_t>(position.bytes)},
+      {"records", position.records},          {"runtime", impl_->runtime()},
+      {"step", impl_->state->timestamp.batch}};
+}
+
+void WandBLogger::load_state_dict(const Value& state) {
+  if (state.find("run_id") == nullptr) return;  // Composer's state is empty.
+  const auto text = [&state](const char* key) {
+    const Value* value = state.find(key);
+    return value != nullptr && value->is_str() ? value->as_str() : std::string();
+  };
+  const auto bytes = count_in(state, "bytes");
+  const auto records = count_in(state, "records");
+  const auto step = count_in(state, "step");
+  const Value* runtime = state.find("runtime");
+  if (!is_id(text("run_id")) || !is_id(text("folder")) || !bytes || !records || !step ||
+      runtime == nullptr || runtime->kind() != Kind::kFloat) {
+    throw MismatchError(
+        "WandBLogger's state has a \"run_id\" and a \"folder\" (letters, digits, - and _), the "
+        "counts \"bytes\", \"records\" and \"step\", and the number \"runtime\"");
+  }
+  impl_->saved = {.run_name = text("run_name"),
+                  .id = text("run_id"),
+                  .folder = text("folder"),
+                  .position = {.bytes = static_cast<std::uint64_t>(*bytes), .records = *records},
+                  .runtime = runtime->as_float(),
+                  .step = *step};
+}
+
+}  // namespace cairn
