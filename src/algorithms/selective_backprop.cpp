@@ -13,7 +13,7 @@
 #include "algorithms/elapsed.h"
 #include "algorithms/targets.h"
 #include "core/text/float_text.h"
-#include "train/loop/loop_context.h"
+#include "train/data/device_copies.h"
 #include "train/loop/precision.h"
 
 namespace cairn {
