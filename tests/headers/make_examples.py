@@ -105,6 +105,7 @@ EXAMPLES = {
             const auto loss_of = [](const at::Tensor& output) { return output.sum(); };""")],
     "loggers/remote_uploader_downloader.h": [Example("train", before="TrainerOptions options;",
                                                      runs=False)],
+    "models/huggingface.h": [Example("train", before=NET, runs=False)],
     "optim/own_optimizer.h": [
         Example("train", is_type=True,
                 replace=[(".optimizers = cairn::RecipeOf<Lion>({.lr = 1e-4}),",
@@ -200,6 +201,7 @@ HEAD = {
 #include "cairn/dist/activation_checkpoint.h"
 #include "cairn/dist/dist.h"
 #include "cairn/dist/sharding.h"
+#include "cairn/models/huggingface.h"
 #include "cairn/optim/own_optimizer.h"
 #include "cairn/train/scaler.h"
 
