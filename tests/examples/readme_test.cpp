@@ -69,6 +69,55 @@ TEST(OwnLoopPage, TheGanIsKilledAndEndsWithTheSameBits) {
     EXPECT_TRUE(found.at(name) == expected.at(name)) << name;
 }
 
+// A line such as "perplexity 31.2 after 36 batches".
+double perplexity_in(const std::string& output) {
+  const std::size_t at = output.find("perplexity ");
+  return at == std::string::npos ? 0 : std::stod(output.substr(at + 11));
+}
+
+// Runs of 40 batches on the text of the license: one is killed after its first checkpoint, and one
+// computes its layers twice.
+TEST(Gpt2Example, IsKilledAndEndsWithTheSameWeightsInTransformersFiles) {
+  const testing::TempFolder temp;
+  const auto command = [&](const std::string& name, const std::vector<std::string>& more) {
+    std::vector<std::string> words = {CAIRN_GPT2_PROGRAM,
+                                      "--text",
+                                      CAIRN_SOURCE_FOLDER "/LICENSE",
+                                      "--save-folder",
+                                      temp / (name + "-ckpt"),
+                                      "--save-interval",
+                                      "5ba",
+                                      "--autoresume",
+                                      "--out",
+                                      temp / name};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  testing::ChildProcess killed(command("killed", {"--max-duration", "4ep"}));
+  EXPECT_TRUE(killed.wait_for_line("saved ")) << killed.output();
+  killed.send(SIGKILL);
+  killed.wait();
+  EXPECT_FALSE(fs::exists(temp / "killed"));
+  testing::ChildProcess again(command("killed", {"--max-duration", "4ep"}));
+  EXPECT_EQ(again.wait().exit_code, 0) << again.output();
+  EXPECT_NE(again.output().find("going on from"), std::string::npos) << again.output();
+  testing::ChildProcess whole(command("whole", {"--max-duration", "4ep"}));
+  EXPECT_EQ(whole.wait().exit_code, 0) << whole.output();
+  testing::ChildProcess recomputed(command("recomputed", {"--max-duration", "4ep", "--recompute"}));
+  EXPECT_EQ(recomputed.wait().exit_code, 0) << recomputed.output();
+  const std::string weights = testing::read_file(temp / "whole/model.safetensors");
+  EXPECT_TRUE(testing::read_file(temp / "killed/model.safetensors") == weights);
+  EXPECT_TRUE(testing::read_file(temp / "recomputed/model.safetensors") == weights);
+  EXPECT_TRUE(verify(temp / "whole").ok());
+  EXPECT_GT(perplexity_in(whole.output()), 1) << whole.output();
+  EXPECT_LT(perplexity_in(whole.output()), 60) << whole.output();
+  // A run that begins with these weights, and does not change them.
+  testing::ChildProcess more(
+      command("more", {"--from", temp / "whole", "--max-duration", "1ba", "--lr", "0"}));
+  EXPECT_EQ(more.wait().exit_code, 0) << more.output();
+  EXPECT_NEAR(perplexity_in(more.output()), perplexity_in(whole.output()), 1e-2) << more.output();
+}
+
 // The names in `text` that `pattern` finds, one per line.
 std::vector<std::string> names_in(const std::string& text, const std::regex& pattern) {
   std::vector<std::string> names;

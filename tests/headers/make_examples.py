@@ -109,6 +109,7 @@ EXAMPLES = {
     "loggers/tensorboard_logger.h": [Example("train", before="TrainerOptions options;",
                                              runs=False)],
     "loggers/wandb_logger.h": [Example("train", before="TrainerOptions options;", runs=False)],
+    "models/huggingface.h": [Example("train", before=NET, runs=False)],
     "optim/own_optimizer.h": [
         Example("train", is_type=True,
                 replace=[(".optimizers = cairn::RecipeOf<Lion>({.lr = 1e-4}),",
@@ -206,6 +207,7 @@ HEAD = {
 #include "cairn/dist/sharding.h"
 #include "cairn/loggers/tensorboard_logger.h"
 #include "cairn/loggers/wandb_logger.h"
+#include "cairn/models/huggingface.h"
 #include "cairn/optim/own_optimizer.h"
 #include "cairn/train/scaler.h"
 

@@ -80,9 +80,9 @@ std::vector<at::Tensor> checkpoint_tensors(ComputeTensors compute,
 }  // namespace detail
 
 // Returns function(args...), which gives a Tensor, a vector of them, or a tuple of such. Gradients
-// are those of a plain call, bit for bit if libtorch's operators are deterministic: backward()
+// are those of a plain call, bit for bit if libtorch's operators are deterministic. backward()
 // computes with the same random numbers (the CPU's, and those of the inputs' GPUs) and the same
-// autocast, and leaves the generators as they were. Only the gradients of a parameter that is also
+// autocast. It leaves the generators as they were. Only the gradients of a parameter that is also
 // used elsewhere are added in another order. Parameters get their gradients even if no argument
 // requires one. Without gradients (torch::NoGradGuard) this is a plain call.
 //

@@ -86,10 +86,12 @@ WrittenFiles write_sharded_safetensors(ObjectStore& store, const SaveJob& job, N
   WrittenFiles written;
   safetensors::ShardIndex index;
   std::map<std::string, std::uint64_t> digests;
+  const bool is_single = shards.size() == 1 && !options.single_file.empty();
   WriteProgress progress(job, total);
   const auto on_written = progress.of_attempt();
   for (std::size_t i = 0; i < shards.size(); ++i) {
-    const std::string name = safetensors::shard_name(i + 1, shards.size());
+    const std::string name =
+        is_single ? options.single_file : safetensors::shard_name(i + 1, shards.size());
     const safetensors::FilePlan plan(shards[i].tensors, metadata_of(shards[i], options.metadata),
                                      /*checksums=*/true);
     write_object(plan, *building->begin(name, plan.size()), nullptr, on_written);
@@ -101,12 +103,16 @@ WrittenFiles write_sharded_safetensors(ObjectStore& store, const SaveJob& job, N
     written.files.push_back(join_path(job.path, name));
     written.bytes += plan.size();
   }
-  const std::string text = safetensors::write_index(index, total, digests);
-  write_object(text, *building->begin(safetensors::kIndexName, text.size()));
+  std::vector<std::pair<std::string, std::string>> texts = options.texts;
+  if (!is_single)
+    texts.emplace_back(safetensors::kIndexName, safetensors::write_index(index, total, digests));
+  for (const auto& [name, text] : texts) {
+    write_object(text, *building->begin(name, text.size()));
+    written.files.push_back(join_path(job.path, name));
+    written.bytes += text.size();
+  }
   if (job.checks_reads) check_mapped_reads();
   building->commit();
-  written.files.push_back(join_path(job.path, safetensors::kIndexName));
-  written.bytes += text.size();
   return written;
 }
 

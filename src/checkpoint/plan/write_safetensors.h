@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cairn/storage/object_store.h"
@@ -26,6 +27,10 @@ WrittenFiles write_safetensors(ObjectStore& store, const SaveJob& job, const Nam
 struct ShardOptions {
   std::uint64_t shard_bytes = 0;
   SafetensorsFile::Metadata metadata = {};  // of each shard
+  // The name of the only file, without an index, if one shard is enough. Empty: shards and an
+  // index.
+  std::string single_file = {};
+  std::vector<std::pair<std::string, std::string>> texts = {};  // further files, and their content
 };
 
 // Writes a folder of shards and their index. Each shard has at most `shard_bytes` bytes of tensors,

@@ -28,7 +28,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using Tensors = std::vector<at::Tensor>;
 
-// What backward() needs to compute again. In AutogradContext::saved_data.
+// The state that backward() needs to compute again. In AutogradContext::saved_data.
 struct Recomputation : torch::CustomClassHolder {
   Recomputation(ComputeTensors function, const Tensors& inputs)
       : compute(std::move(function)),

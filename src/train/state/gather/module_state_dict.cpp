@@ -317,7 +317,14 @@ IncompatibleKeys load_state_dict(torch::nn::Module& module, const Value& state,
 
 IncompatibleKeys load_state_dict(torch::nn::Module& module, const Checkpoint& checkpoint,
                                  LoadStateDictOptions options) {
-  const Value state = load(checkpoint, {.verify = Verify::kQuick});
+  return load_changed_state_dict(module, checkpoint, options,
+                                 [](const Value& state) { return state; });
+}
+
+IncompatibleKeys load_changed_state_dict(torch::nn::Module& module, const Checkpoint& checkpoint,
+                                         const LoadStateDictOptions& options,
+                                         const std::function<Value(const Value& state)>& change) {
+  const Value state = change(load(checkpoint, {.verify = Verify::kQuick}));
   DeviceTargets targets;
   if (may_read_to_devices(checkpoint)) targets.add_model(module, state);
   StagedReads reads;

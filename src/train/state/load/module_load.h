@@ -43,4 +43,10 @@ struct PlanModuleLoadOptions {
 ModuleLoad plan_module_load(const torch::nn::Module& module, const Value& state,
                             const PlanModuleLoadOptions& options);
 
+// load_state_dict() of a checkpoint, with `change` of its state dict, whose tensors were not read
+// yet.
+IncompatibleKeys load_changed_state_dict(torch::nn::Module& module, const Checkpoint& checkpoint,
+                                         const LoadStateDictOptions& options,
+                                         const std::function<Value(const Value& state)>& change);
+
 }  // namespace cairn
