@@ -101,6 +101,8 @@ EXAMPLES = {
             const auto loss_of = [](const at::Tensor& output) { return output.sum(); };""")],
     "loggers/remote_uploader_downloader.h": [Example("train", before="TrainerOptions options;",
                                                      runs=False)],
+    "loggers/mlflow_logger.h": [Example("train", before="TrainerOptions options;", runs=False)],
+    "loggers/slack_logger.h": [Example("train", before="TrainerOptions options;", runs=False)],
     "loggers/summary_writer.h": [Example("train")],
     "loggers/tensorboard_logger.h": [Example("train", before="TrainerOptions options;",
                                              runs=False)],
@@ -198,6 +200,8 @@ HEAD = {
 #include "cairn/checkpoints.h"
 #include "cairn/dist/dist.h"
 #include "cairn/dist/sharding.h"
+#include "cairn/loggers/mlflow_logger.h"
+#include "cairn/loggers/slack_logger.h"
 #include "cairn/loggers/tensorboard_logger.h"
 #include "cairn/optim/own_optimizer.h"
 #include "cairn/train/scaler.h"
