@@ -1,4 +1,4 @@
-// What loggers send to MLflow's REST API.
+// The endpoints of MLflow's REST API that loggers use.
 
 #include <algorithm>
 

@@ -74,7 +74,7 @@ std::string read_run_id(const std::string& path) {
   return std::string(as_text(source->view(0, source->size()).view));
 }
 
-// What was logged last of a metric.
+// The last logged value of a metric.
 struct LastValue {
   double value = 0;
   std::int64_t step = 0;

@@ -3,10 +3,9 @@
 //
 //   options.loggers = {MLFlowLogger({.experiment_name = "digits"})};
 //
-// Without a server the run is in ./mlruns, a folder that `mlflow ui` shows. A server gets
-// everything from a thread of its own, and training never waits for it. What it cannot take now
-// waits in a folder, and arrives later, also from the next start of the run. docs/loggers.md says
-// more.
+// Without a server the run is in ./mlruns, a folder that `mlflow ui` shows. A server gets everything
+// from a thread of its own, and training never waits for it. While the server is away, entries wait
+// in a folder. They arrive later, also from the next start of the run. docs/loggers.md says more.
 #pragma once
 
 #include <chrono>
@@ -60,7 +59,7 @@ class MLFlowLogger final : public LoggerDestination {
   explicit MLFlowLogger(MLFlowLoggerOptions options = {});
   explicit MLFlowLogger(EmptyBraces)  // MLFlowLogger({.experiment_name = "digits"})
       : MLFlowLogger(MLFlowLoggerOptions()) {}
-  ~MLFlowLogger() override;  // what was not sent is kept for the next start
+  ~MLFlowLogger() override;  // entries that were not sent stay for the next start
   MLFlowLogger(MLFlowLogger&&) noexcept;
   MLFlowLogger& operator=(MLFlowLogger&&) noexcept;
 

@@ -1,4 +1,4 @@
-// What a logger tells MLflow: a tracking server, or a folder of files (mlruns) that MLflow reads.
+// A logger's requests to MLflow: to a tracking server, or to a folder of files (mlruns).
 #pragma once
 
 #include <cstdint>
