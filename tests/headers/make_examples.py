@@ -106,6 +106,7 @@ EXAMPLES = {
     "loggers/summary_writer.h": [Example("train")],
     "loggers/tensorboard_logger.h": [Example("train", before="TrainerOptions options;",
                                              runs=False)],
+    "loggers/wandb_logger.h": [Example("train", before="TrainerOptions options;", runs=False)],
     "optim/own_optimizer.h": [
         Example("train", is_type=True,
                 replace=[(".optimizers = cairn::RecipeOf<Lion>({.lr = 1e-4}),",
@@ -203,6 +204,7 @@ HEAD = {
 #include "cairn/loggers/mlflow_logger.h"
 #include "cairn/loggers/slack_logger.h"
 #include "cairn/loggers/tensorboard_logger.h"
+#include "cairn/loggers/wandb_logger.h"
 #include "cairn/optim/own_optimizer.h"
 #include "cairn/train/scaler.h"
 
