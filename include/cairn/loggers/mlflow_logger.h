@@ -3,9 +3,10 @@
 //
 //   options.loggers = {MLFlowLogger({.experiment_name = "digits"})};
 //
-// Without a server the run is in ./mlruns, a folder that `mlflow ui` shows. A server gets everything
-// from a thread of its own, and training never waits for it. While the server is away, entries wait
-// in a folder. They arrive later, also from the next start of the run. docs/loggers.md says more.
+// Without a server the run is in ./mlruns, a folder that `mlflow ui` shows. A server gets
+// everything from a thread of its own, and training never waits for it. While the server is away,
+// entries wait in a folder. They arrive later, also from the next start of the run. docs/loggers.md
+// says more.
 #pragma once
 
 #include <chrono>
