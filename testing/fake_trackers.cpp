@@ -322,6 +322,8 @@ HttpReply FakeTrackers::mlflow(const Asked& asked, const std::string& endpoint) 
   static const std::map<std::string, std::string> kMethods = {
       {"runs/get", "GET"},
       {"runs/create", "POST"},
+      {"runs/log-batch", "POST"},
+      {"runs/update", "POST"},
       {"experiments/get-by-name", "GET"},
       {"experiments/create", "POST"},
       {"artifacts/list", "GET"},
@@ -352,6 +354,8 @@ HttpReply FakeTrackers::mlflow(const Asked& asked, const std::string& endpoint) 
   const Json body = Json::parse(asked.body, nullptr, /*allow_exceptions=*/false);
   if (!body.is_object()) return violation("the body is no JSON object");
   if (endpoint == "runs/create") return make_run(body);
+  if (endpoint == "runs/log-batch") return log_batch(body);
+  if (endpoint == "runs/update") return update_run(body);
   if (endpoint != "experiments/create") {
     return sign_url(body, endpoint == "artifacts/credentials-for-write");
   }
@@ -367,7 +371,9 @@ HttpReply FakeTrackers::mlflow(const Asked& asked, const std::string& endpoint) 
 HttpReply FakeTrackers::make_run(const Json& body) {
   for (const auto& [name, value] : body.items()) {
     const bool is_right = (name == "experiment_id" && value.is_string()) ||
-                          (name == "start_time" && value.is_number_integer());
+                          (name == "start_time" && value.is_number_integer()) ||
+                          (name == "run_name" && value.is_string()) ||
+                          (name == "tags" && value.is_array());
     if (!is_right) return violation("the field " + name);
   }
   if (!body.contains("experiment_id")) return violation("a run has an experiment");
@@ -378,6 +384,11 @@ HttpReply FakeTrackers::make_run(const Json& body) {
   runs_[id] = {{"run_id", id},
                {"experiment_id", experiment},
                {"artifact_uri", root + experiment + "/" + id + "/artifacts"}};
+  logged_[id] = {{"name", body.value("run_name", "")},
+                 {"tags", body.value("tags", Json::array())},
+                 {"status", "RUNNING"},
+                 {"metrics", Json::array()},
+                 {"params", Json::object()}};
   return said({{"run", {{"info", runs_[id]}}}});
 }
 

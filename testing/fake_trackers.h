@@ -49,6 +49,8 @@ class FakeTrackers final : public FakeServer {
   // Adds a run to the experiment, and returns its id.
   std::string add_run(const std::string& experiment, const std::string& artifact_uri = "");
   std::size_t runs();
+  // {"name", "tags", "status", "metrics": [...], "params": {...}} of MLflow's run.
+  Json logged_to(const std::string& run);
   // Makes the signed URLs, or the tokens, that were given so far expire.
   void end_urls();
   void end_tokens();
@@ -66,6 +68,8 @@ class FakeTrackers final : public FakeServer {
   HttpReply volume_folder(const Asked& asked, const std::string& path);
   HttpReply mlflow(const Asked& asked, const std::string& endpoint);
   HttpReply make_run(const Json& body);
+  HttpReply log_batch(const Json& body);
+  HttpReply update_run(const Json& body);
   HttpReply list_artifacts(const Asked& asked);
   HttpReply sign_url(const Json& body, bool is_write);
   HttpReply proxy(const Asked& asked, const std::string& path);
@@ -102,6 +106,7 @@ class FakeTrackers final : public FakeServer {
   std::set<std::string> folders_;                                     // Of volumes.
   std::map<std::string, std::string> experiments_;                    // By name.
   std::map<std::string, Json> runs_;                                  // RunInfo by id.
+  std::map<std::string, Json> logged_;                                // logged_to(), by id.
   std::map<std::string, std::map<std::string, std::string>> blocks_;  // Azure's, by path.
   struct Artifact {
     std::string collection = {};  // "entity/project/name"

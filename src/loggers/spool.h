@@ -55,7 +55,8 @@ class Spool {
     std::string last_error = {};  // of the last attempt that failed; "" if none did
   };
   Report report() const;
-  // What did not arrive, for a message of the logger `name`. Empty if everything did.
+  // A warning of the logger `name` that counts the entries that did not arrive. Empty if there are
+  // none.
   std::string problems(const std::string& name) const;
   const std::string& folder() const { return options_.folder; }
 

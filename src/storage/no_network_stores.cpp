@@ -9,6 +9,7 @@
 #include "storage/kept_store.h"
 #include "storage/network_stores.h"
 #include "storage/sftp/config.h"
+#include "storage/trackers/mlflow/tracking.h"
 #include "storage/trackers/slack/slack.h"
 
 namespace cairn {
@@ -58,6 +59,10 @@ std::shared_ptr<ObjectStore> kept_azure_store(const AzureOptions& options) {
 
 std::function<void(const std::string& message)> slack::sender(const Address& /*address*/) {
   refuse_network("Slack");
+}
+
+std::unique_ptr<mlflow::Tracking> mlflow::tracking_server(const std::string& tracking_uri) {
+  refuse_network(tracking_uri);
 }
 
 std::map<std::string, ObjectStoreFactory> network_stores() {

@@ -105,6 +105,8 @@ EXAMPLES = {
             const auto loss_of = [](const at::Tensor& output) { return output.sum(); };""")],
     "loggers/remote_uploader_downloader.h": [Example("train", before="TrainerOptions options;",
                                                      runs=False)],
+    "loggers/mlflow_logger.h": [Example("train", before="TrainerOptions options;", runs=False)],
+    "loggers/slack_logger.h": [Example("train", before="TrainerOptions options;", runs=False)],
     "loggers/summary_writer.h": [Example("train")],
     "loggers/tensorboard_logger.h": [Example("train", before="TrainerOptions options;",
                                              runs=False)],
@@ -205,6 +207,8 @@ HEAD = {
 #include "cairn/dist/activation_checkpoint.h"
 #include "cairn/dist/dist.h"
 #include "cairn/dist/sharding.h"
+#include "cairn/loggers/mlflow_logger.h"
+#include "cairn/loggers/slack_logger.h"
 #include "cairn/loggers/tensorboard_logger.h"
 #include "cairn/loggers/wandb_logger.h"
 #include "cairn/models/huggingface.h"

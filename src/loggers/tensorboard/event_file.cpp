@@ -9,9 +9,9 @@
 #include "cairn/error.h"
 
 #include "core/hash/crc32c.h"
-#include "io/durable/atomic_file.h"
 #include "io/file.h"
 #include "io/machine.h"
+#include "loggers/cut_file.h"
 
 namespace cairn {
 namespace {
@@ -65,14 +65,6 @@ std::string new_path(const std::string& folder, const std::string& suffix, doubl
   return join_path(folder, name);
 }
 
-std::string first_bytes(const std::string& path, std::uint64_t bytes) {
-  const auto source = posix_file_system().open(path);
-  std::string text(static_cast<std::size_t>(std::min(bytes, source->size())), '\0');
-  const ByteSource::Range all = {.into = std::as_writable_bytes(std::span(text))};
-  source->read({&all, 1});
-  return text;
-}
-
 }  // namespace
 
 EventFile::EventFile(const std::string& folder, const std::string& suffix, double seconds)
@@ -101,15 +93,7 @@ bool is_event_file(const std::string& name, const std::string& suffix) {
 void cut_event_files(const std::string& folder, const std::string& suffix,
                      const EventPosition& position, const std::string& kept_from) {
   FileSystem& files = posix_file_system();
-  const std::string last = join_path(folder, position.file);
-  const auto info = files.stat(last, /*follow=*/false);
-  if (!info || info->type != FileInfo::Type::kRegular) return;
-  if (info->size > position.bytes) {
-    const std::string kept = first_bytes(last, position.bytes);
-    AtomicFile file(files, last, {});
-    file.write(as_bytes(kept));
-    file.commit();
-  }
+  if (!cut_file(join_path(folder, position.file), position.bytes)) return;
   for (const std::string& name : names_in(folder)) {
     const bool is_later = is_event_file(name, suffix) && name > position.file;
     const bool is_kept = !kept_from.empty() && name >= kept_from;

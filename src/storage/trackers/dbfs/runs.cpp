@@ -115,24 +115,29 @@ Run Runs::make(const std::string& experiment) {
 }
 
 Run Runs::active() {
-  const std::string name =
-      first_given({environment("MLFLOW_EXPERIMENT_NAME"), "mlflow-object-store"});
+  return make(
+      experiment_of(first_given({environment("MLFLOW_EXPERIMENT_NAME"), "mlflow-object-store"})));
+}
+
+Run Runs::make_named(const std::string& experiment_name, Json body) {
+  body["experiment_id"] = experiment_of(experiment_name);
+  return run_of(api_->post("runs/create", body, "making a run by"), "making a run");
+}
+
+std::string Runs::experiment_of(const std::string& name) {
   std::string experiment = find_experiment(name);
-  if (experiment.empty()) {
-    const HttpResponse response =
-        api_->send({.method = "POST",
-                    .key = "experiments/create",
-                    .headers = {{"content-type", "application/json"}},
-                    .body = {json_body({{"name", name}}, "making an experiment by")}});
-    // Another client may have made the experiment meanwhile. Or an earlier attempt made it, and the
-    // attempt's answer was lost.
-    if (!is_success(response)) experiment = find_experiment(name);
-    if (experiment.empty()) {
-      experiment = text_of(api_->read(response, "making an experiment by", "experiments/create"),
-                           "experiment_id");
-    }
-  }
-  return make(experiment);
+  if (!experiment.empty()) return experiment;
+  const HttpResponse response =
+      api_->send({.method = "POST",
+                  .key = "experiments/create",
+                  .headers = {{"content-type", "application/json"}},
+                  .body = {json_body({{"name", name}}, "making an experiment by")}});
+  // Another client may have made the experiment meanwhile. Or an earlier attempt made it, and the
+  // attempt's answer was lost.
+  if (!is_success(response)) experiment = find_experiment(name);
+  if (!experiment.empty()) return experiment;
+  return text_of(api_->read(response, "making an experiment by", "experiments/create"),
+                 "experiment_id");
 }
 
 // Returns "" if there is no such experiment.

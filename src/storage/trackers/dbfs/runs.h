@@ -34,7 +34,15 @@ class Runs {
   Run find(const std::string& experiment, const std::string& id);
   std::shared_ptr<Tree> artifacts(const Run& run);
 
+  // For a logger. Makes a run with the fields of `body`, and the experiment of that name if there
+  // is none. make_named() does not know the runs of find().
+  Run make_named(const std::string& experiment_name, Json body);
+  Run get(const std::string& id) { return look_up("", id); }
+  RestRemote& api() { return *api_; }
+
  private:
+  // The id of the experiment of that name, which is made if there is none.
+  std::string experiment_of(const std::string& name);
   Run look_up(const std::string& experiment, const std::string& id);
   Run make(const std::string& experiment);
   Run active();
