@@ -149,7 +149,7 @@ TEST(HuggingFaceWeights, AreSavedAsOneFileOrAsShards) {
   const TempFolder temp;
   const std::string one = temp / "one";
   EXPECT_THAT(weights.save(*net, one, weights.config(kGpt2)),
-              ElementsAre(one + "/model.safetensors", one + "/config.json"));
+              ElementsAre(one + "/config.json", one + "/model.safetensors"));
   EXPECT_EQ(read_file(one + "/config.json"), read_file(kGpt2 + "/config.json"));
   EXPECT_THAT(read_file(one + "/model.safetensors"), HasSubstr("\"format\":\"pt\""));
   EXPECT_TRUE(verify(one).ok());

@@ -89,6 +89,14 @@ WrittenFiles write_sharded_safetensors(ObjectStore& store, const SaveJob& job, N
   const bool is_single = shards.size() == 1 && !options.single_file.empty();
   WriteProgress progress(job, total);
   const auto on_written = progress.of_attempt();
+  const auto write_text = [&](const std::string& name, const std::string& text) {
+    write_object(text, *building->begin(name, text.size()));
+    written.files.push_back(join_path(job.path, name));
+    written.bytes += text.size();
+  };
+  // Readers recognise the folder by the index, or by the only file, which come last.
+  for (const auto& [name, text] : options.texts)
+    write_text(name, text);
   for (std::size_t i = 0; i < shards.size(); ++i) {
     const std::string name =
         is_single ? options.single_file : safetensors::shard_name(i + 1, shards.size());
@@ -103,14 +111,8 @@ WrittenFiles write_sharded_safetensors(ObjectStore& store, const SaveJob& job, N
     written.files.push_back(join_path(job.path, name));
     written.bytes += plan.size();
   }
-  std::vector<std::pair<std::string, std::string>> texts = options.texts;
   if (!is_single)
-    texts.emplace_back(safetensors::kIndexName, safetensors::write_index(index, total, digests));
-  for (const auto& [name, text] : texts) {
-    write_object(text, *building->begin(name, text.size()));
-    written.files.push_back(join_path(job.path, name));
-    written.bytes += text.size();
-  }
+    write_text(safetensors::kIndexName, safetensors::write_index(index, total, digests));
   if (job.checks_reads) check_mapped_reads();
   building->commit();
   return written;
