@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "cairn/callbacks/checkpoint_saver.h"
 #include "cairn/checkpoint/checkpoint.h"
@@ -259,6 +260,7 @@ TEST_F(KeepBestRun, AtEveryOperationARestartKeepsTheBest) {
   };
   values = {{1, .9}, {2, .1}, {3, .3}, {4, .2}};
   int crashes = 0;
+  std::set<std::string> seen;
   for (std::uint64_t n = 1;; ++n) {
     SimFileSystem disk;
     disk.crash_at(n);
@@ -272,6 +274,7 @@ TEST_F(KeepBestRun, AtEveryOperationARestartKeepsTheBest) {
       ++crashes;
     }
     for (const auto& left : disk.after_power_loss()) {
+      if (!seen.insert(left->describe()).second) continue;
       Trainer(on(*left)).fit();
       EXPECT_THAT(list_names(*local_store(*left), dir),
                   ElementsAre("ep0-ba1-rank0.pt", "ep0-ba4-rank0.pt", "latest-rank0.pt"))
