@@ -157,6 +157,21 @@ class Flags {
     app_.add_option_function<std::vector<std::string>>(name, set, help)->allow_extra_args(false);
   }
 
+  // "METRIC", "METRIC:3" or "METRIC:3:min".
+  void keep_best(const std::string& name, std::optional<cairn::KeepBest>& field,
+                 const std::string& help) {
+    auto set = [&field, name](const std::string& text) {
+      const std::vector<std::string> parts = CLI::detail::split(text, ':');
+      cairn::KeepBest best{.metric = parts.at(0)};
+      if (parts.size() > 3 ||
+          (parts.size() > 1 && !CLI::detail::lexical_cast(parts[1], best.count)))
+        throw cairn::UsageError(name + ": \"" + text + "\" is no METRIC[:N[:MODE]]");
+      if (parts.size() > 2) best.mode = parts[2];
+      field = best;
+    };
+    app_.add_option_function<std::string>(name, set, help);
+  }
+
   void deepspeed(const std::string& name, std::optional<cairn::Value>& field,
                  const std::string& help) {
     auto set = [&field](const std::int64_t& stage) {
@@ -188,6 +203,8 @@ void add_training(Flags flags, TrainerOptions& o) {
   flags.value("--console-stream", o.console_stream, "stderr or stdout");
   flags.time("--console-log-interval", o.console_log_interval, "how often to print metrics");
   flags.toggle("log-traces", o.log_traces, "print which algorithms ran");
+  flags.toggle("auto-log-hparams", o.auto_log_hparams, "log the options as hyperparameters");
+  flags.value("--log-level", o.log_level, "lines to log: info, warning or error");
 }
 
 void add_loading(Flags flags, TrainerOptions& o) {
@@ -224,6 +241,8 @@ void add_saving(Flags flags, TrainerOptions& o) {
                         "remove older ones; none: keep all");
   flags.optional_number("--save-num-remote-checkpoints-to-keep",
                         o.save_num_remote_checkpoints_to_keep, "the same in a store");
+  flags.keep_best("--save-keep-best", o.save_keep_best,
+                  "keep the best, too: METRIC[:N[:MODE]], such as eval/CrossEntropy:3:min");
   flags.seconds("--save-upload-timeout", o.save_upload_timeout,
                 "how long the end of the run waits for uploads");
   flags.seconds("--save-store-patience", o.save_store_patience,

@@ -26,7 +26,10 @@
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
+#include "cairn/checkpoint/keep_best.h"
 #include "cairn/storage/object_store.h"
 #include "cairn/train/empty_braces.h"
 #include "cairn/train/interval.h"
@@ -52,6 +55,9 @@ struct CheckpointsOptions {
   std::optional<std::string> run_name = std::nullopt;
   // Checkpoints to keep; the oldest are removed when a newer one is durable. nullopt: all.
   std::optional<int> keep = std::nullopt;
+  // Keeps the best checkpoints beside these newest ones. `metric` is the name of an entry that was
+  // added, a number: its value when save() is called counts.
+  std::optional<KeepBest> keep_best = std::nullopt;
   // When due() says yes: steps ("100ba") or time (std::chrono::minutes(10), "600sec").
   Interval save_interval = std::chrono::minutes(10);
   // If false, save() returns when the checkpoint is durable. If true, a thread writes it from a
@@ -163,6 +169,9 @@ class Checkpoints {
   // failed, and UsageError for a step before the last one. Training may go on after an error: the
   // older checkpoints stay.
   void save(std::int64_t step);
+  // The checkpoints that keep_best keeps, the best first, each with its metric. Waits for saves
+  // under way, and throws the error of a failed one. Call it before finish().
+  std::vector<std::pair<std::string, double>> best_checkpoints();
   // Whether a signal or a file STOP has asked to stop.
   bool stops() const;
 

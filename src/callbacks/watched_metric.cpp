@@ -7,6 +7,8 @@
 
 #include "cairn/error.h"
 
+#include "train/state/named_metric.h"
+
 namespace cairn {
 namespace {
 
@@ -17,32 +19,6 @@ std::string in_lower_case(std::string text) {
 }
 
 std::string quoted(const std::string& text) { return "\"" + text + "\""; }
-
-// The metrics of the training data or of an evaluator; nullptr if no data has that label.
-const Metrics* find_metrics(const State& state, const std::string& label) {
-  if (label == state.dataloader_label) return &state.train_metrics;
-  const auto found = std::ranges::find(state.eval_metrics, label,
-                                       &decltype(state.eval_metrics)::value_type::first);
-  return found == state.eval_metrics.end() ? nullptr : &found->second;
-}
-
-[[noreturn]] void refuse_label(const State& state, const WatchedMetric& metric) {
-  std::string known = quoted(state.dataloader_label) + " (the training data)";
-  for (const auto& [each, metrics] : state.eval_metrics)
-    known += ", " + quoted(each);
-  throw UsageError(metric.callback + ": dataloader_label is " + quoted(metric.dataloader_label) +
-                   ", and this fit() has no such data. Its labels are " + known +
-                   (state.eval_metrics.empty() ? "; set eval_dataloader for others" : ""));
-}
-
-[[noreturn]] void refuse_monitor(const Metrics& metrics, const WatchedMetric& metric) {
-  std::string known;
-  for (const auto& [name, each] : metrics)
-    known += (known.empty() ? "" : ", ") + quoted(name);
-  throw UsageError(metric.callback + ": there is no metric " + quoted(metric.monitor) + " of " +
-                   quoted(metric.dataloader_label) + ", which has " +
-                   (known.empty() ? "none" : known));
-}
 
 bool is_never(const std::optional<Interval>& interval) {
   return interval && interval->time() != nullptr && interval->time()->value() == 0;
@@ -82,11 +58,10 @@ void WatchedMetric::check() const {
 }
 
 void WatchedMetric::check(const State& state, Logger& logger) const {
-  const Metrics* metrics = find_metrics(state, dataloader_label);
-  if (metrics == nullptr) refuse_label(state, *this);
-  if (std::ranges::find(*metrics, monitor, &Metrics::value_type::first) == metrics->end()) {
-    refuse_monitor(*metrics, *this);
-  }
+  require_metric(state, {.asker = callback,
+                         .label_option = "dataloader_label",
+                         .label = dataloader_label,
+                         .metric = monitor});
   for (const Evaluator& evaluator : state.evaluators) {
     if (evaluator.label != dataloader_label || !is_never(evaluator.eval_interval)) continue;
     logger.log_message("warning: " + callback + " watches " + quoted(dataloader_label) +

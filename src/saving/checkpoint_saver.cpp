@@ -33,6 +33,7 @@
 #include "io/durable/atomic_file.h"
 #include "saving/logger_places.h"
 #include "saving/places/destination.h"
+#include "saving/same_moment.h"
 #include "saving/saver_options.h"
 #include "saving/saver_start.h"
 #include "saving/saver_uploads.h"
@@ -40,10 +41,24 @@
 #include "train/state/checkpoint_form.h"
 #include "train/state/gather/checkpoint_info.h"
 #include "train/state/gather/rank_saves.h"
+#include "train/state/named_metric.h"
 #include "train/state/replica_check.h"
 
 namespace cairn {
 namespace {
+
+// "eval/CrossEntropy", or as logged, "metrics/eval/CrossEntropy": {"eval", "CrossEntropy"}.
+std::pair<std::string, std::string> label_and_name(const KeepBest& best) {
+  constexpr std::string_view kLogged = "metrics/";
+  const std::size_t begin = best.metric.starts_with(kLogged) ? kLogged.size() : 0;
+  const std::size_t slash = best.metric.rfind('/');
+  if (slash == std::string::npos || slash < begin) return {"", best.metric};
+  return {best.metric.substr(begin, slash - begin), best.metric.substr(slash + 1)};
+}
+
+bool is_label_of(const KeepBest& best, const std::string& label) {
+  return label_and_name(best).first == label;
+}
 
 std::unique_ptr<CheckpointLayout> layout_of(const State& state) {
   if (State::CheckpointForm::of(state).content) return dict_file();
@@ -58,6 +73,12 @@ struct CheckpointSaver::Impl {
   explicit Impl(CheckpointSaverOptions options)
       : given(checked_options(std::move(options))),
         is_due(create_interval_scheduler(given.save_interval)) {
+    if (given.keep_best && given.num_checkpoints_to_keep.value_or(-1) < 1 &&
+        given.num_remote_checkpoints_to_keep.value_or(-1) < 1) {
+      throw UsageError(
+          "keep_best keeps checkpoints beside the newest ones, and now all are kept: set "
+          "num_checkpoints_to_keep, or num_remote_checkpoints_to_keep in a store");
+    }
     check_names(given, dist_variables("?"));  // As far as names are known; init() knows the run.
     add_destination(given, one_file(), /*feeds_uploads=*/false);
   }
@@ -76,6 +97,8 @@ struct CheckpointSaver::Impl {
   bool is_save_due(const State& state, Event event);
   void event(State& state, Logger& logger, Event event);
   JoinedState join(const State& state);
+  void note_metric(const State& state);
+  void note_metric(const Timestamp& now, std::optional<double> value);
   void save(const SaveRequest& what, JoinedState joined, const List& needed = {});
   List places_to_leave_out(const SaveRequest& what);
   bool needs_save(Destination& place, const State& state, Logger& logger,
@@ -109,6 +132,7 @@ struct CheckpointSaver::Impl {
 // those checkpoints. Only the right to rewrite the run's own files, which was set earlier, stays.
 void CheckpointSaver::Impl::init(State& state, Logger& logger) {
   run.resumed_from.reset();
+  run.metric.reset();
   is_due = create_interval_scheduler(given.save_interval);
   answer.reset();
   // The logger that keeps files may be on rank 0 alone. The answer must be the same on all ranks.
@@ -129,7 +153,8 @@ void CheckpointSaver::Impl::init(State& state, Logger& logger) {
   if (layout->makes_folders()) of_loggers = places_of_loggers(options, state, logger);
   destinations.clear();
   uploads.reset();
-  if (feeds_uploads) uploads.emplace(given.num_remote_checkpoints_to_keep.value_or(-1));
+  if (feeds_uploads)
+    uploads.emplace(given.num_remote_checkpoints_to_keep.value_or(-1), given.keep_best);
   add_destination(options, std::move(layout), feeds_uploads);
   for (auto& of_logger : of_loggers)
     add_destination(std::move(of_logger), sharded_folder(), /*feeds_uploads=*/false);
@@ -188,6 +213,23 @@ JoinedState CheckpointSaver::Impl::join(const State& state) {
   return layout.join(state, given.weights_only);
 }
 
+// Collective. The metric of the data in use has just been computed.
+void CheckpointSaver::Impl::note_metric(const State& state) {
+  const auto [label, name] = label_and_name(*given.keep_best);
+  note_metric(state.timestamp, state.metric_value(label, name));
+}
+
+// Collective. Rank 0's value counts, so that all ranks keep the same checkpoints.
+void CheckpointSaver::Impl::note_metric(const Timestamp& now, std::optional<double> value) {
+  const Value own = value ? Value(*value) : Value(None{});
+  const Value of_first = Team::of_job().broadcast_from_first(own);
+  if (of_first.is_none()) return;
+  run.metric = {now, of_first.as_float()};
+  for (const auto& place : destinations)
+    place->saved().note_metric(now, run.metric->second);
+  if (uploads) uploads->note_metric(now, run.metric->second);
+}
+
 // Collective. Step 4. `needed`: whether each place lacks the save. Empty: all of them lack it. An
 // error in one place does not keep the others from saving.
 void CheckpointSaver::Impl::save(const SaveRequest& what, JoinedState joined, const List& needed) {
@@ -206,6 +248,8 @@ void CheckpointSaver::Impl::save(const SaveRequest& what, JoinedState joined, co
   report(what.logger);
   home().last_due = batch;
   if (!saves_anything()) return;
+  if (given.keep_best && is_label_of(*given.keep_best, what.state.dataloader_label))
+    note_metric(what.state);
   if (uploads) begin_upload(what.state);
   bool has_lost_ranks = false;
   for_each_destination([&](Destination& place, std::size_t index) {
@@ -311,6 +355,8 @@ void CheckpointSaver::Impl::begin_upload(const State& state) {
       .file = name_now(*given.remote_file_name, state),
       .format = partial_format(NameFormat(*given.remote_file_name), dist_variables(state.run_name)),
       .timestamp = state.timestamp};
+  if (run.metric && is_same_moment(run.metric->first, state.timestamp))
+    names.metric = run.metric->second;
   if (given.latest_remote_file_name) names.latest = name_now(*given.latest_remote_file_name, state);
   uploads->begin(save_path(home().options(), state), std::move(names));
 }
@@ -391,6 +437,13 @@ void CheckpointSaver::fit_start(State& state, Logger& logger) {
     return;
   }
   impl_->answer.reset();  // The answer may be about an event that an error prevented.
+  if (impl_->given.keep_best && state.model) {
+    const auto [label, name] = label_and_name(*impl_->given.keep_best);
+    require_metric(state, {.asker = "CheckpointSaver",
+                           .label_option = "the label in keep_best.metric",
+                           .label = label,
+                           .metric = name});
+  }
   for (const auto& place : impl_->destinations)
     place->begin_fit(state, logger);
   impl_->log_messages(logger);
@@ -404,6 +457,11 @@ void CheckpointSaver::epoch_checkpoint(State& state, Logger& logger) {
 }
 void CheckpointSaver::iteration_checkpoint(State& state, Logger& logger) {
   impl_->event(state, logger, Event::kIterationCheckpoint);
+}
+
+void CheckpointSaver::eval_end(State& state, Logger& /*logger*/) {
+  const auto& best = impl_->given.keep_best;
+  if (best && is_label_of(*best, state.dataloader_label)) impl_->note_metric(state);
 }
 
 bool CheckpointSaver::will_save(Event event, const State& state) {
@@ -436,8 +494,8 @@ Value CheckpointSaver::state_dict() const {
   SavedCheckpoints saved = other.saved();
   const auto newest = own.newest();
   const auto there = saved.newest();
-  if (newest && !(there && there->second == newest->second))
-    saved.begin(newest->first, newest->second);
+  if (newest && !(there && there->timestamp == newest->timestamp))
+    saved.begin(newest->path, newest->timestamp, newest->metric);
   return saved.state_dict();
 }
 
@@ -474,6 +532,22 @@ std::map<std::string, Timestamp> CheckpointSaver::all_saved_checkpoints_to_times
   wait();
   const auto saves = impl_->home().finished_saves();
   return {saves.begin(), saves.end()};
+}
+
+std::vector<std::pair<std::string, double>> CheckpointSaver::best_checkpoints() {
+  wait();
+  const auto there = impl_->home().finished_saves();
+  auto best = impl_->home().saved().best();
+  std::erase_if(best, [&](const auto& one) {
+    return std::ranges::find(there, one.first, [](const auto& save) { return save.first; }) ==
+           there.end();
+  });
+  return best;
+}
+
+void CheckpointSaver::TrainerCalls::note_metric(CheckpointSaver& saver, const State& state,
+                                                double value) {
+  saver.impl_->note_metric(state.timestamp, value);
 }
 
 void CheckpointSaver::TrainerCalls::rewrite_own_files(CheckpointSaver& saver, bool may) {

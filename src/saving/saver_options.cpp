@@ -12,6 +12,7 @@
 #include "core/text/utf8.h"
 #include "io/file.h"
 #include "io/uri.h"
+#include "saving/best_saves.h"
 #include "storage/place.h"
 
 namespace cairn {
@@ -55,6 +56,7 @@ CheckpointSaverOptions checked_options(CheckpointSaverOptions options) {
     throw UsageError("num_remote_checkpoints_to_keep is -1 (all), 1 or more, not " +
                      std::to_string(keep_remote));
   }
+  if (options.keep_best) options.keep_best = checked_keep_best(*options.keep_best, "keep_best");
   if (options.num_concurrent_uploads < 1) {
     throw UsageError("num_concurrent_uploads must be at least 1");
   }

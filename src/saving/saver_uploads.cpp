@@ -10,16 +10,19 @@
 
 #include "cairn/train/logger.h"
 
+#include "saving/best_saves.h"
+#include "saving/same_moment.h"
+
 namespace cairn {
 
 struct SaverUploads::Arrivals {
   std::mutex mutex;
   struct Save {
     std::string path;
-    std::string name;                       // The remote name.
-    std::size_t missing;                    // Destinations that do not have it yet.
-    std::vector<std::string> removes = {};  // Existing files that are removed after it.
-    bool is_newest = true;                  // Newest save of that path.
+    std::string name;                        // The remote name.
+    std::size_t missing;                     // Destinations that do not have it yet.
+    std::vector<UploadedSave> removes = {};  // Existing files that are removed after it.
+    bool is_newest = true;                   // Newest save of that path.
     bool is_replaced = false;
   };
   std::map<std::uint64_t, Save> saves;   // By number, until they are taken or given up.
@@ -74,7 +77,8 @@ class SaverUploads::PendingUpload {
   const std::uint64_t number_;
 };
 
-SaverUploads::SaverUploads(int keep) : keep_(keep), arrivals_(std::make_shared<Arrivals>()) {}
+SaverUploads::SaverUploads(int keep, std::optional<KeepBest> best)
+    : keep_(keep), best_(std::move(best)), arrivals_(std::make_shared<Arrivals>()) {}
 
 bool SaverUploads::has_destination(const Logger& logger) {
   return std::ranges::any_of(logger.destinations(), [](const auto& destination) {
@@ -91,6 +95,15 @@ void SaverUploads::look(const NameFormat& file, const NameFormat& latest, const 
 
 void SaverUploads::begin(const std::string& path, Names names) { begun_[path] = std::move(names); }
 
+void SaverUploads::note_metric(const Timestamp& now, double metric) {
+  for (auto& [path, names] : begun_) {
+    if (is_same_moment(names.timestamp, now)) names.metric = metric;
+  }
+  for (UploadedSave& kept : kept_) {
+    if (is_same_moment(kept.timestamp, now)) kept.metric = metric;
+  }
+}
+
 void SaverUploads::hand_over(const std::string& path, Logger& logger, Replace replace) {
   const auto begun = begun_.extract(path);
   if (begun.empty()) return;
@@ -105,11 +118,14 @@ void SaverUploads::hand_over(const std::string& path, Logger& logger, Replace re
                   .is_immutable = true};
   const std::uint64_t number = ++count_;
   note_failed_uploads();
-  std::vector<std::string> removes;
+  std::vector<UploadedSave> removes;
   if (keep_ > 0) {
-    for (const UploadedSave& kept : superfluous_after(names.file, number)) {
+    for (const UploadedSave& kept : superfluous_after({.name = names.file,
+                                    .number = number,
+                                    .timestamp = names.timestamp,
+                                    .metric = names.metric})) {
       file.remove_afterwards.push_back(kept.name);
-      if (!kept.is_missing) removes.push_back(kept.name);
+      if (!kept.is_missing) removes.push_back(kept);
     }
   }
   const auto& all = logger.destinations();
@@ -142,10 +158,11 @@ void SaverUploads::note_failed_uploads() {
   for (UploadedSave& kept : kept_)
     kept.is_missing = kept.is_missing || failed.contains(kept.number);
   for (auto& [number, save] : failed | std::views::reverse) {
-    std::vector<std::string>& removes = save.removes;
-    for (std::string& name : removes | std::views::reverse) {
-      const bool is_again = std::ranges::find(kept_, name, &UploadedSave::name) != kept_.end();
-      if (!is_again) kept_.push_front({.name = std::move(name), .number = 0});
+    for (UploadedSave& old : save.removes | std::views::reverse) {
+      const bool is_again = std::ranges::find(kept_, old.name, &UploadedSave::name) != kept_.end();
+      if (is_again) continue;
+      old.number = 0;
+      kept_.push_front(std::move(old));
     }
   }
 }
@@ -153,22 +170,39 @@ void SaverUploads::note_failed_uploads() {
 // Returns the saves that already have `keep` newer saves at all destinations. Saves that are
 // missing at one destination may exist at others. No more than `keep` of the missing saves are
 // remembered.
-std::vector<SaverUploads::UploadedSave> SaverUploads::superfluous_after(const std::string& name,
-                                                                        std::uint64_t number) {
+std::vector<SaverUploads::UploadedSave> SaverUploads::superfluous_after(UploadedSave newest) {
   const auto keep = static_cast<std::ptrdiff_t>(keep_);
-  std::erase_if(kept_, [&](const UploadedSave& kept) { return kept.name == name; });
-  kept_.push_back({.name = name, .number = number});
+  std::erase_if(kept_, [&](const UploadedSave& kept) { return kept.name == newest.name; });
+  kept_.push_back(std::move(newest));
+  const std::vector<bool> stays = kept_by_metric();
   auto missing = std::ranges::count_if(kept_, std::identity(), &UploadedSave::is_missing);
   auto newer = std::ssize(kept_) - missing;
   std::vector<UploadedSave> superfluous;
-  std::erase_if(kept_, [&](const UploadedSave& kept) {  // From the oldest on.
+  std::deque<UploadedSave> staying;
+  for (std::size_t i = 0; i < kept_.size(); ++i) {  // From the oldest on.
+    UploadedSave& kept = kept_[i];
     newer -= kept.is_missing ? 0 : 1;
-    if (newer < keep && (!kept.is_missing || missing <= keep)) return false;
-    missing -= kept.is_missing ? 1 : 0;
-    superfluous.push_back(kept);
-    return true;
-  });
+    const bool is_among_newest = newer < keep && (!kept.is_missing || missing <= keep);
+    if (!is_among_newest) missing -= kept.is_missing ? 1 : 0;
+    const bool is_kept = is_among_newest || stays[i];
+    if (is_kept) staying.push_back(std::move(kept));
+    if (!is_kept) superfluous.push_back(std::move(kept));
+  }
+  kept_ = std::move(staying);
   return superfluous;
+}
+
+// An upload that is under way may still fail, except that removals wait for the newest.
+std::vector<bool> SaverUploads::kept_by_metric() const {
+  std::vector<RankedSave> saves;
+  const std::scoped_lock lock(arrivals_->mutex);
+  for (const UploadedSave& kept : kept_) {
+    const auto arriving = arrivals_->saves.find(kept.number);
+    const bool is_pending = arriving != arrivals_->saves.end() && arriving->second.missing > 0;
+    saves.push_back(
+        {.metric = kept.is_missing ? std::nullopt : kept.metric, .is_pending = is_pending});
+  }
+  return kept_as_best(saves, best_);
 }
 
 void SaverUploads::drop_failed(const std::vector<std::string>& durable) {

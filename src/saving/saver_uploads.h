@@ -21,9 +21,11 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "cairn/checkpoint/keep_best.h"
 #include "cairn/checkpoint/names.h"
 #include "cairn/time.h"
 
@@ -41,10 +43,12 @@ class SaverUploads {
     // The format from which `file` was made, as in FileUpload.
     NameFormat format = {};
     Timestamp timestamp = {};
+    std::optional<double> metric = std::nullopt;  // Of keep_best.
   };
 
-  // `keep`: how many of the handed-over saves a destination keeps; -1: all.
-  explicit SaverUploads(int keep);
+  // `keep`: how many of the handed-over saves a destination keeps; -1: all. `best`: those that it
+  // keeps beside them; its mode is not kAuto.
+  explicit SaverUploads(int keep, std::optional<KeepBest> best = std::nullopt);
 
   static bool has_destination(const Logger& logger);
   // Call it before anything is loaded. `latest` may be empty.
@@ -58,6 +62,8 @@ class SaverUploads {
 
   // Step 1.
   void begin(const std::string& path, Names names);
+  // The metric of saves at this moment was computed only after they began.
+  void note_metric(const Timestamp& now, double metric);
   // No save is pending: begun saves that are not among `durable` have failed.
   void drop_failed(const std::vector<std::string>& durable);
   // Step 2. Does nothing for a path that was not begun. If a destination throws, the other
@@ -72,20 +78,25 @@ class SaverUploads {
   std::size_t size() const;
 
  private:
-  struct Arrivals;
   class PendingUpload;
+  struct Arrivals;
   struct UploadedSave {
     std::string name;  // The remote name.
     std::uint64_t number;
+    Timestamp timestamp = {};
+    std::optional<double> metric = std::nullopt;
     bool is_missing = false;  // Missing at one destination at least.
   };
 
   // Step 6.
   void note_failed_uploads();
-  // The files to be removed after the save with this name and number.
-  std::vector<UploadedSave> superfluous_after(const std::string& name, std::uint64_t number);
+  // The files to be removed after this save, which is the newest.
+  std::vector<UploadedSave> superfluous_after(UploadedSave newest);
+  // For each of kept_, whether it stays because of its metric.
+  std::vector<bool> kept_by_metric() const;
 
   int keep_;
+  std::optional<KeepBest> best_;
   std::map<std::string, Names> begun_;  // By path.
   std::uint64_t count_ = 0;             // Number of saves handed over.
   std::deque<UploadedSave> kept_;       // Oldest first; used if keep_ is a number.

@@ -23,6 +23,8 @@ struct CheckpointSaver::TrainerCalls {
   // Call it after fit_end, when the loggers have waited for their uploads. A saver that keeps no
   // files on this machine then removes the uploaded files.
   static void after_uploads(CheckpointSaver& saver, Logger& logger);
+  // Collective. For a loop without evaluators: the value of keep_best's metric at state.timestamp.
+  static void note_metric(CheckpointSaver& saver, const State& state, double value);
   // The constructor's options. In a run whose ranks save together, options() has other names.
   static const CheckpointSaverOptions& given_options(const CheckpointSaver& saver);
 };

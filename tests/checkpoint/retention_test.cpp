@@ -272,7 +272,7 @@ RC_GTEST_PROP(RetentionProperty, LargerCountsNeverRemoveMore, ()) {
   more.daily += *rc::gen::inRange<std::uint64_t>(0, 3);
   more.weekly += *rc::gen::inRange<std::uint64_t>(0, 3);
   more.size += *rc::gen::inRange<std::uint64_t>(0, 30);
-  for (KeepBest& rule : more.best) {
+  for (BestRule& rule : more.best) {
     rule.count += *rc::gen::inRange<std::uint64_t>(0, 3);
   }
   if (more.within) *more.within += std::chrono::hours(*rc::gen::inRange(0, 300));

@@ -214,6 +214,8 @@ cairn::TrainerOptions options_of(const Arguments& arguments) {
     options.save_interval = arguments.text("interval", "1ba");
     options.save_async = arguments.has("async");
     options.save_num_checkpoints_to_keep = static_cast<int>(arguments.number("keep", -1));
+    if (arguments.has("best"))
+      options.save_keep_best = cairn::KeepBest{.metric = arguments.text("best"), .mode = "max"};
     options.autoresume = !arguments.has("load") && !arguments.has("load_here");
   }
   if (arguments.has("load")) options.load_path = arguments.text("load");

@@ -193,6 +193,19 @@ TEST(RankTarsTrainer, WhoIsFurtherThanOthersGoesBackAndNobodyBeginsAlone) {
   }
 }
 
+// The loss falls, so that the first evaluation has the largest one.
+TEST(RankTarsTrainer, TheBestStayOnEveryRank) {
+  const TempFolder folder;
+  const Words run = kTarRun + Words{"deepspeed=2",  "folder=" + folder.path(),
+                                    "interval=1ep", "filename=ep{epoch}-rank{rank}.tar",
+                                    "keep=1",       "best=eval/CrossEntropy"};
+  Job job(2, in_turn({run + Words{"duration=2ep"}, run + Words{"duration=4ep"}}));
+  ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
+  EXPECT_THAT(names_in(folder.path()),
+              ElementsAre("ep1-rank0.tar", "ep1-rank1.tar", "ep4-rank0.tar", "ep4-rank1.tar",
+                          "latest-rank0.pt.tar", "latest-rank1.pt.tar"));
+}
+
 TEST(RankTarsTrainer, LoadPathIsOfEachRank) {
   const TempFolder folder;
   const Words run = kTarRun + Words{"deepspeed=2"};

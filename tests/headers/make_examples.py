@@ -51,6 +51,8 @@ EXAMPLES = {
     "checkpoint/ignore_keys.h": [Example(
         before="[[maybe_unused]] const struct { IgnoreKeys load_ignore_keys; } options{",
         after="};")],
+    "checkpoint/keep_best.h": [Example(
+        "train", before="[[maybe_unused]] const CheckpointSaverOptions options{", after="};")],
     "checkpoint/sharded.h": [far()],
     "dtensor.h": [Example(runs=False)],  # it needs a rank's file
     "foreign.h": [Example(before='save(Dict{{"step", 1}}, "ep1.pt");')],

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cairn/checkpoint/ignore_keys.h"
+#include "cairn/checkpoint/keep_best.h"
 #include "cairn/storage/object_store.h"
 #include "cairn/time.h"
 #include "cairn/train/callback.h"
@@ -62,6 +63,11 @@ struct CheckpointSaverOptions {
   // num_checkpoints_to_keep does, but the number is at least 1. An old checkpoint is removed when a
   // newer one is durable in the same place.
   std::optional<int> num_remote_checkpoints_to_keep = std::nullopt;
+  // Keeps the best checkpoints, too, beside the newest ones that the two numbers above keep: one of
+  // the two must be set. `metric` is "LABEL/NAME" as in logs: "eval/MulticlassAccuracy", of an
+  // evaluator or of the training data. fit() throws UsageError if there is no such metric. A
+  // restarted run knows the values of checkpoints from before.
+  std::optional<KeepBest> keep_best = std::nullopt;
   // If false, the save is durable when the event returns. If true, it is durable when the next save
   // or the end of fit() returns. If the save failed, that next call throws its error.
   bool save_async = true;
@@ -114,6 +120,7 @@ class CheckpointSaver final : public Callback {
   void batch_checkpoint(State& state, Logger& logger) override;
   void epoch_checkpoint(State& state, Logger& logger) override;
   void iteration_checkpoint(State& state, Logger& logger) override;
+  void eval_end(State& state, Logger& logger) override;  // takes note of keep_best's metric
   bool will_save(Event event, const State& state) override;
   // Waits for saves under way, and throws the error of a failed one. The *_checkpoint events throw
   // such errors, too, without waiting.
@@ -141,6 +148,8 @@ class CheckpointSaver final : public Callback {
   std::vector<std::string> saved_checkpoints();
   // The same paths, each with the training time at which it was saved.
   std::map<std::string, Timestamp> all_saved_checkpoints_to_timestamp();
+  // The checkpoints that keep_best keeps, the best first, each with its metric.
+  std::vector<std::pair<std::string, double>> best_checkpoints();
 
   struct TrainerCalls;  // the Trainer's calls to its savers: internal
 

@@ -39,4 +39,11 @@ struct WordsOf<ConsoleStream> {
   static constexpr std::array kAll = {"stderr", "stdout"};
 };
 
+// The least important lines of text that a Trainer logs.
+enum class LogLevel : std::uint8_t { kInfo, kWarning, kError };
+template <>
+struct WordsOf<LogLevel> {
+  static constexpr std::array kAll = {"info", "warning", "error"};
+};
+
 }  // namespace cairn

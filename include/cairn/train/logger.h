@@ -13,6 +13,7 @@
 #include "cairn/storage/object_store.h"
 #include "cairn/time.h"
 #include "cairn/train/callback.h"
+#include "cairn/train/choices.h"
 #include "cairn/train/handle.h"
 #include "cairn/value.h"
 
@@ -143,8 +144,9 @@ class Logger {
   // Throws UsageError if `images` has no tensor.
   void log_images(const LoggedImages& images, std::optional<std::int64_t> step = std::nullopt);
   // Information and warnings. Warnings start with "warning: ". If no destination takes the message,
-  // it goes to the message sink.
+  // it goes to the message sink. Drops what set_level() leaves out.
   void log_message(const std::string& message);
+  void set_level(LogLevel level) { level_ = level; }
   // Passes the file to every destination that keeps files. Fills in dist variables in both names.
   void upload_file(FileUpload file);
   // Whether any destination keeps files.
@@ -157,6 +159,7 @@ class Logger {
 
  private:
   State& state_;
+  LogLevel level_ = LogLevel::kInfo;
   std::vector<std::shared_ptr<LoggerDestination>> destinations_;
 };
 

@@ -1,7 +1,6 @@
 // TrainerOptions: Composer's Trainer arguments, in Composer's order, as designated initializers.
 // docs/trainer.md explains each: its default, and when to change it.
-// docs/from_composer.md lists the arguments that this version does not have (profiler, compile,
-// ...).
+// docs/from_composer.md lists the arguments that this version does not have (profiler, ...).
 #pragma once
 
 #include <chrono>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "cairn/checkpoint/ignore_keys.h"
+#include "cairn/checkpoint/keep_best.h"
 #include "cairn/dist/fsdp_config.h"
 #include "cairn/seconds.h"
 #include "cairn/storage/object_store.h"
@@ -90,6 +90,8 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   Interval console_log_interval = "1ba";
   // Also log which algorithm ran at which event.
   bool log_traces = false;
+  // Log these options, as texts, as hyperparameters. (Composer: the constructor's arguments.)
+  bool auto_log_hparams = false;
 
   // --- Loading ----------------------------------------------------------------------------------
 
@@ -198,6 +200,12 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   // refused, except those that describe what cairn does anyway.
   std::optional<Value> deepspeed_config = std::nullopt;
 
+  // --- Messages ---------------------------------------------------------------------------------
+
+  // The lines for people that this Trainer logs: "info": all; "warning": warnings; "error": none.
+  // (Composer: python_log_level.) Errors are exceptions, and are always thrown.
+  Word<LogLevel> log_level = LogLevel::kInfo;
+
   // --- cairn's own ------------------------------------------------------------------------------
 
   // Saves are written in the background, from a copy of the state, whose memory is reused. If
@@ -207,6 +215,9 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   int save_max_pending = 1;
   // Checkpoints to keep in a store, and in each place that loggers upload to; at least 1.
   std::optional<int> save_num_remote_checkpoints_to_keep = std::nullopt;
+  // Keeps the best checkpoints beside the newest ones of the two numbers, one of which must be set.
+  // `metric` is "LABEL/NAME" as in logs: "eval/MulticlassAccuracy". docs/checkpoints.md has more.
+  std::optional<KeepBest> save_keep_best = std::nullopt;
   // How long the end of fit() and close() wait for uploads of checkpoints.
   std::chrono::seconds save_upload_timeout = std::chrono::seconds(3600);
   // How long the run retries a store that does not answer, at the start and at each save, before it

@@ -65,6 +65,7 @@ class State {
   Timestamp timestamp;
   std::optional<Timestamp> previous_timestamp;  // before the last batch; none before the first
   Timestamp eval_timestamp;                     // of the current evaluation, from zero
+  Timestamp predict_timestamp;                  // of the current predict(), from zero
   // Where training ends; a callback may move it.
   std::optional<Time> max_duration;
   // The Trainer's record of the calls of fit(), for the next checkpoint. nullopt before the first

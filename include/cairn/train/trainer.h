@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cairn/train/options.h"
@@ -88,9 +89,11 @@ class Trainer {
             std::optional<std::int64_t> subset_num_batches = std::nullopt);
 
   // Runs forward over a loader, and returns the outputs of each batch, on the host. If they may not
-  // fit into memory, take them from State::outputs in the event predict_batch_end.
+  // fit into memory, set return_outputs to false, and take them from State::outputs in the event
+  // predict_batch_end. State::predict_timestamp counts the batches.
   std::vector<Outputs> predict(DataSpecOrLoader dataloader,
-                               std::optional<std::int64_t> subset_num_batches = std::nullopt);
+                               std::optional<std::int64_t> subset_num_batches = std::nullopt,
+                               bool return_outputs = true);
 
   // Calls every callback's close() and post_close(); further calls do nothing. Waits for saves
   // under way, and throws the error of a failed one.
@@ -103,6 +106,7 @@ class Trainer {
   // As the functions of the first CheckpointSaver; {} without one.
   std::vector<std::string> saved_checkpoints();
   std::map<std::string, Timestamp> all_saved_checkpoints_to_timestamp();
+  std::vector<std::pair<std::string, double>> best_checkpoints();  // With save_keep_best.
   // Saves once, durably, to a path of this format string; moves no link, removes nothing. Returns
   // the path. The ranks of a sharded run (state_dict_type "sharded") write a folder, named after
   // the batch, in place of that file. Throws AlreadyExistsError if weights alone would replace a

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -111,7 +113,7 @@ void keep_every(Series& series, const Time& interval) {
   }
 }
 
-void keep_best(Series& series, const KeepBest& rule) {
+void keep_best(Series& series, const BestRule& rule) {
   std::vector<std::pair<double, Group*>> ranking;
   for (Group& group : series) {
     const auto value = group.metric(rule.metric);
@@ -154,7 +156,7 @@ void apply(Series& series, const RetentionRules& rules, Clock::time_point now) {
   for (const Time& interval : rules.every) {
     keep_every(series, interval);
   }
-  for (const KeepBest& rule : rules.best) {
+  for (const BestRule& rule : rules.best) {
     keep_best(series, rule);
   }
   if (rules.within) keep_within(series, *rules.within, now);
@@ -219,6 +221,19 @@ Decision decision_of(const RetentionItem& item, const Group* group, bool is_bloc
 }
 
 }  // namespace
+
+std::optional<Best> best_by_name(const std::string& metric) {
+  std::string name = metric.substr(metric.rfind('/') + 1);
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const auto has = [&name](const char* word) { return name.find(word) != std::string::npos; };
+  constexpr std::array kLow = {"loss", "entropy", "error", "perplexity", "mse", "mae"};
+  constexpr std::array kHigh = {"acc",     "f1",   "auroc", "precision", "recall", "iou",
+                                "jaccard", "dice", "bleu",  "rouge",     "psnr"};
+  if (std::any_of(kLow.begin(), kLow.end(), has)) return Best::kLowest;
+  if (std::any_of(kHigh.begin(), kHigh.end(), has)) return Best::kHighest;
+  return std::nullopt;
+}
 
 RetentionPlan decide(const std::vector<RetentionItem>& items, const RetentionRules& rules,
                      Clock::time_point now) {

@@ -44,7 +44,10 @@ struct RetentionItem {
 
 enum class Best : std::uint8_t { kLowest, kHighest };
 
-struct KeepBest {
+// By the name of a metric ("eval/CrossEntropy": kLowest). nullopt: the name does not tell.
+std::optional<Best> best_by_name(const std::string& metric);
+
+struct BestRule {
   std::string metric;  // a key of RetentionItem::metrics
   std::uint64_t count = 1;
   Best best = Best::kLowest;
@@ -57,7 +60,7 @@ struct RetentionRules {
   std::uint64_t daily = 0;          // the furthest of each of this many latest days that have one
   std::uint64_t weekly = 0;         // the same for weeks, which begin on Monday
   std::vector<Time> every = {};     // the first at or after each multiple; never kDuration
-  std::vector<KeepBest> best = {};  // checkpoints without the metric, or with NaN, are not chosen
+  std::vector<BestRule> best = {};  // checkpoints without the metric, or with NaN, are not chosen
   std::optional<std::chrono::seconds> within = std::nullopt;  // made at most this long ago
 };
 

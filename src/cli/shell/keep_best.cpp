@@ -1,8 +1,5 @@
 #include "cli/shell/keep_best.h"
 
-#include <algorithm>
-#include <array>
-#include <cctype>
 #include <charconv>
 #include <vector>
 
@@ -32,24 +29,16 @@ std::string resolve(const std::string& name, const std::set<std::string>& known)
 Best best_of(const std::string& metric, const std::string& mode) {
   if (mode == "min") return Best::kLowest;
   if (mode == "max") return Best::kHighest;
-  std::string name = metric.substr(metric.rfind('/') + 1);
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  const auto has = [&name](const char* word) { return name.find(word) != std::string::npos; };
-  constexpr std::array kLow = {"loss", "entropy", "error", "perplexity", "mse", "mae"};
-  constexpr std::array kHigh = {"acc",     "f1",   "auroc", "precision", "recall", "iou",
-                                "jaccard", "dice", "bleu",  "rouge",     "psnr"};
-  if (std::any_of(kLow.begin(), kLow.end(), has)) return Best::kLowest;
-  if (std::any_of(kHigh.begin(), kHigh.end(), has)) return Best::kHighest;
+  if (const auto best = best_by_name(metric)) return *best;
   throw UsageError("whether a low or a high " + metric +
                    " is good does not follow from its name: say --mode min or --mode max");
 }
 
 }  // namespace
 
-KeepBest parse_keep_best(const std::string& text, const std::set<std::string>& known,
+BestRule parse_keep_best(const std::string& text, const std::set<std::string>& known,
                          const std::string& mode) {
-  KeepBest rule{.metric = text};
+  BestRule rule{.metric = text};
   const std::size_t colon = text.rfind(':');
   if (colon != std::string::npos) {
     const char* end = text.data() + text.size();

@@ -13,7 +13,7 @@ namespace cairn::cli {
 // this name. If no evaluator has one, it means the metric of training. `mode` is "min", "max", or
 // "auto": by the name. Throws UsageError if the metric or the mode is not clear; the message says
 // which metrics exist or which option helps.
-KeepBest parse_keep_best(const std::string& text, const std::set<std::string>& known,
+BestRule parse_keep_best(const std::string& text, const std::set<std::string>& known,
                          const std::string& mode);
 
 }  // namespace cairn::cli

@@ -19,6 +19,7 @@
 #include "dist/team.h"
 #include "io/file.h"
 #include "saving/remote_folder.h"
+#include "saving/same_moment.h"
 #include "saving/saver_start.h"
 #include "storage/listing.h"
 #include "storage/publish/publish.h"
@@ -29,13 +30,6 @@ namespace cairn {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// Whether no batch was trained between the two: the end of an epoch trains nothing. total_wct
-// differs if time was set back and the same batch was trained again.
-bool is_same_moment(const Timestamp& one, const Timestamp& other) {
-  return one.batch == other.batch && one.sample == other.sample && one.token == other.token &&
-         one.total_wct == other.total_wct;
-}
 
 // Retries for options.store_patience. `add` receives a line for each retry.
 RetryPolicy patient(const CheckpointSaverOptions& options, std::function<void(std::string)> add) {
@@ -112,6 +106,7 @@ Destination::Destination(CheckpointSaverOptions options, std::unique_ptr<Checkpo
       feeds_uploads_(feeds_uploads),
       run_(run),
       messages_(messages),
+      saved_(options_.keep_best),
       pipeline_(pipeline_options(options_, finished_)),
       rights_(options_.overwrite, saved_, pipeline_.publisher().own(), messages_) {}
 
@@ -271,7 +266,9 @@ SaveJob Destination::next_job(const SaverPlace& here, const State& state) {
   job.info = checkpoint_info(state, options_.weights_only);
   job.puts_aside = run_.may_rewrite_own || options_.overwrite;
   if (keep != 0) job.latest = link_path(options_, state);
-  saved_.begin(job.path, state.timestamp);
+  const bool is_ranked = run_.metric && is_same_moment(run_.metric->first, state.timestamp);
+  saved_.begin(job.path, state.timestamp,
+               is_ranked ? std::optional(run_.metric->second) : std::nullopt);
   newest_ = {.number = ++saves_begun_, .path = job.path, .timestamp = state.timestamp};
   if (keep <= 0) return job;
   job.remove_afterwards = saved_.superfluous(keep);

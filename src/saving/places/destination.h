@@ -47,6 +47,8 @@ struct RunFacts {
   bool may_rewrite_own = false;
   std::optional<std::string> resumed_from = std::nullopt;  // As in SaverPlace.
   std::string job = {};  // The same on all ranks of a start: they share the run's lock.
+  // The last value of keep_best's metric, and when it was computed.
+  std::optional<std::pair<Timestamp, double>> metric = std::nullopt;
 };
 
 // Reports and lines of the background thread, kept until the training thread takes them.

@@ -6,20 +6,47 @@
 
 #include "cairn/error.h"
 
+#include "saving/best_saves.h"
+#include "saving/same_moment.h"
+
 namespace cairn {
 namespace {
 
 constexpr std::string_view kKey = "all_saved_checkpoints_to_timestamp";
+constexpr std::string_view kKeepBest = "keep_best";
+
+// The values in a state that were saved with the same metric.
+std::map<std::string, double> metrics_in(const Value& state, const std::optional<KeepBest>& best) {
+  std::map<std::string, double> metrics;
+  const Value* ranked = best && state.is_dict() ? state.find(kKeepBest) : nullptr;
+  if (ranked == nullptr) return metrics;
+  const Value* name = ranked->is_dict() ? ranked->find("metric") : nullptr;
+  const Value* values = ranked->is_dict() ? ranked->find("values") : nullptr;
+  if (name == nullptr || values == nullptr) throw UsageError("keep_best has no metric or values");
+  if (name->as_str() != best->metric) return metrics;
+  for (const Value& pair : values->as_items()) {
+    const List& parts = pair.as_items();
+    if (parts.size() != 2) throw UsageError("keep_best: a value is not a (path, float) pair");
+    metrics.emplace(parts[0].as_str(), parts[1].as_float());
+  }
+  return metrics;
+}
 
 }  // namespace
 
-void SavedCheckpoints::begin(const std::string& path, const Timestamp& timestamp) {
+void SavedCheckpoints::begin(const std::string& path, const Timestamp& timestamp,
+                             std::optional<double> metric) {
   const auto old = std::ranges::find(entries_, path, &Entry::path);
   if (old != entries_.end()) {
     if (old->is_finished) replaced_.push_back(std::move(*old));
     entries_.erase(old);
   }
-  entries_.push_back({.path = path, .timestamp = timestamp});
+  entries_.push_back({.path = path, .timestamp = timestamp, .metric = metric});
+}
+
+void SavedCheckpoints::note_metric(const Timestamp& now, double metric) {
+  if (entries_.empty() || !is_same_moment(entries_.back().timestamp, now)) return;
+  entries_.back().metric = metric;
 }
 
 void SavedCheckpoints::finish(const std::string& path) {
@@ -94,12 +121,22 @@ bool SavedCheckpoints::is_saved_after(const std::string& path, const Timestamp& 
 }
 
 std::vector<std::string> SavedCheckpoints::superfluous(int keep) const {
-  std::vector<std::string> own;
+  std::vector<const std::string*> own;
+  std::vector<RankedSave> saves;
   for (const Entry& entry : entries_) {
-    if (entry.is_own) own.push_back(entry.path);
+    if (!entry.is_own) continue;
+    own.push_back(&entry.path);
+    // Removals wait for the newest: if it fails, nothing is removed.
+    const bool is_newest = &entry == &entries_.back();
+    saves.push_back({.metric = entry.metric, .is_pending = !entry.is_finished && !is_newest});
   }
+  const std::vector<bool> is_best = kept_as_best(saves, best_);
   own.resize(own.size() - std::min(own.size(), static_cast<std::size_t>(keep)));
-  return own;
+  std::vector<std::string> superfluous;
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    if (!is_best[i]) superfluous.push_back(*own[i]);
+  }
+  return superfluous;
 }
 
 std::map<std::string, Timestamp> SavedCheckpoints::loaded_among(
@@ -127,17 +164,34 @@ std::vector<std::string> SavedCheckpoints::paths() const {
   return found;
 }
 
-std::optional<std::pair<std::string, Timestamp>> SavedCheckpoints::newest() const {
+std::vector<std::pair<std::string, double>> SavedCheckpoints::best() const {
+  if (!best_) return {};
+  std::vector<RankedSave> saves;
+  for (const Entry& entry : entries_)
+    saves.push_back(
+        {.metric = entry.is_own ? entry.metric : std::nullopt, .is_pending = !entry.is_finished});
+  std::vector<std::pair<std::string, double>> found;
+  for (const std::size_t i : best_saves(saves, *best_))
+    found.emplace_back(entries_[i].path, *entries_[i].metric);
+  return found;
+}
+
+std::optional<SavedCheckpoints::Newest> SavedCheckpoints::newest() const {
   if (entries_.empty()) return std::nullopt;
-  return std::pair(entries_.back().path, entries_.back().timestamp);
+  const Entry& newest = entries_.back();
+  return Newest{newest.path, newest.timestamp, newest.metric};
 }
 
 Value SavedCheckpoints::state_dict() const {
   List pairs;
+  List values;
   for (const Entry& entry : entries_) {
     pairs.emplace_back(Tuple{{entry.path, entry.timestamp.state_dict()}});
+    if (entry.metric) values.emplace_back(Tuple{{entry.path, *entry.metric}});
   }
-  return Dict{{kKey, std::move(pairs)}};
+  Dict state{{kKey, std::move(pairs)}};
+  if (best_) state.set(kKeepBest, Dict{{"metric", best_->metric}, {"values", std::move(values)}});
+  return state;
 }
 
 void SavedCheckpoints::load_state_dict(const Value& state) {
@@ -145,6 +199,7 @@ void SavedCheckpoints::load_state_dict(const Value& state) {
   const List none;  // Composer also accepts a state without the key.
   std::vector<Entry> loaded;
   try {
+    const std::map<std::string, double> metrics = metrics_in(state, best_);
     for (const Value& pair : pairs == nullptr ? none : pairs->as_items()) {
       const List& parts = pair.as_items();
       if (parts.size() != 2) throw UsageError("an entry is not a (path, timestamp) pair");
@@ -153,6 +208,8 @@ void SavedCheckpoints::load_state_dict(const Value& state) {
                         .is_loaded = true,
                         .is_own = false,
                         .is_finished = true});
+      const auto metric = metrics.find(loaded.back().path);
+      if (metric != metrics.end()) loaded.back().metric = metric->second;
     }
   } catch (const UsageError& e) {
     throw MismatchError("all_saved_checkpoints_to_timestamp: " + std::string(e.what()));

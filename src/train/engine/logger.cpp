@@ -101,6 +101,8 @@ void Logger::log_images(const LoggedImages& images, std::optional<std::int64_t> 
 // Messages quote names and texts of files, so control characters are escaped: they could move the
 // cursor of a terminal.
 void Logger::log_message(const std::string& message) {
+  const LogLevel own = message.starts_with("warning: ") ? LogLevel::kWarning : LogLevel::kInfo;
+  if (own < level_) return;
   const std::string shown = printable(message);
   bool taken = false;
   for (const auto& destination : destinations_) {

@@ -2,6 +2,8 @@
 
 #include <torch/torch.h>
 
+#include <chrono>
+
 #include "cairn/error.h"
 
 #include "dist/group.h"
@@ -12,10 +14,14 @@
 namespace cairn {
 namespace {
 
-Outputs predict_batch(LoopContext& context) {
+// Returns the outputs, on the host, or none if `return_outputs` is false.
+Outputs predict_batch(LoopContext& context, bool return_outputs) {
   State& state = context.state;
+  const auto begin = std::chrono::steady_clock::now();
   state.outputs = Outputs();  // Drop the outputs of the last batch.
   transform_batch(context, *state.dataloader);
+  const std::int64_t samples = num_samples_in_batch(*state.dataloader, state.batch);
+  const std::int64_t tokens = num_tokens_in_batch(*state.dataloader, state.batch);
   place_microbatch(context);
   context.engine.run_event(Event::kPredictBatchStart);
   context.engine.run_event(Event::kPredictBeforeForward);
@@ -27,7 +33,13 @@ Outputs predict_batch(LoopContext& context) {
     pass.end();
   }
   context.engine.run_event(Event::kPredictAfterForward);
-  Outputs outputs = state.outputs.map([](const at::Tensor& tensor) { return tensor.cpu(); });
+  Outputs outputs;
+  if (return_outputs)
+    outputs = state.outputs.map([](const at::Tensor& tensor) { return tensor.cpu(); });
+  const auto duration = std::chrono::steady_clock::now() - begin;
+  state.predict_timestamp = state.predict_timestamp.to_next_batch(
+      samples, tokens,
+      TimeDelta::of(std::chrono::duration_cast<std::chrono::microseconds>(duration)));
   context.engine.run_event(Event::kPredictBatchEnd);
   return outputs;
 }
@@ -41,7 +53,7 @@ bool has_any_rank(const State& state, bool batch) {
 }  // namespace
 
 std::vector<Outputs> run_predict(LoopContext& context, DataSpec& dataloader,
-                                 std::int64_t subset_num_batches) {
+                                 std::int64_t subset_num_batches, bool return_outputs) {
   State& state = context.state;
   if (!dataloader) throw UsageError("predict() needs a dataloader");
   const DataloaderGuard guard(state);
@@ -54,6 +66,7 @@ std::vector<Outputs> run_predict(LoopContext& context, DataSpec& dataloader,
   if (!state.dataloader_len) {
     throw UsageError("predict(): the loader has no known length; give subset_num_batches");
   }
+  state.predict_timestamp = Timestamp();
   context.engine.run_event(Event::kPredictStart);
   std::vector<Outputs> all;
   start_pass(context, *dataloader.dataloader, 0);
@@ -70,7 +83,8 @@ std::vector<Outputs> run_predict(LoopContext& context, DataSpec& dataloader,
       continue;
     }
     state.batch = std::move(*batch);
-    all.push_back(predict_batch(context));
+    Outputs outputs = predict_batch(context, return_outputs);
+    if (return_outputs) all.push_back(std::move(outputs));
   }
   context.engine.run_event(Event::kPredictEnd);
   return all;

@@ -103,6 +103,7 @@ CheckpointSaverOptions saver_options(const CheckpointsOptions& options) {
           .num_checkpoints_to_keep = is_here ? options.keep : std::nullopt,
           .store_patience = options.store_patience,
           .num_remote_checkpoints_to_keep = is_here ? std::nullopt : options.keep,
+          .keep_best = options.keep_best,
           .save_async = options.save_async,
           .store = options.store};
 }
@@ -125,6 +126,8 @@ struct Checkpoints::Impl {
   void plan(const Value& saved, PlannedLoad& planned);
   bool due(std::optional<std::int64_t> step);
   void save(std::int64_t step);
+  void check_keep_best() const;
+  void note_metric();
   int finish();
   std::shared_ptr<ObjectStore> store_to_read();
 
@@ -181,6 +184,7 @@ std::shared_ptr<ObjectStore> Checkpoints::Impl::store_to_read() {
 // Before the first use of the folder. A run that resumes may replace what it wrote after the
 // checkpoint that it resumes from. After an error, the program may begin again.
 void Checkpoints::Impl::begin(bool resumes) try {
+  check_keep_best();
   has_begun = true;
   if (signals) {
     StopRequestOptions watched;
@@ -344,12 +348,29 @@ void Checkpoints::Impl::save(std::int64_t step) {
                                  state.timestamp.batch));
   }
   state.timestamp.batch = step;
+  if (options.keep_best) note_metric();
   saver->save_unless_saved(state, logger);
   const Requests served = std::exchange(unserved, {});
   if (!served.reason.empty()) {
     logger.log_message(served.reason + (served.stop ? ": stopping" : ": going on") + " at step " +
                        std::to_string(step) + ", saved");
   }
+}
+
+void Checkpoints::Impl::check_keep_best() const {
+  const auto& best = options.keep_best;
+  if (!best || std::ranges::find(entries, best->metric, &Entry::name) != entries.end()) return;
+  throw UsageError("Checkpoints: keep_best is by \"" + best->metric +
+                   "\", and no entry of that name was added: add(\"" + best->metric + "\", value)");
+}
+
+void Checkpoints::Impl::note_metric() {
+  const std::string& name = options.keep_best->metric;
+  const Value value = std::ranges::find(entries, name, &Entry::name)->save();
+  if (value.kind() != Kind::kFloat && !value.is_int()) {
+    throw UsageError("Checkpoints: keep_best is by \"" + name + "\", which is no number");
+  }
+  CheckpointSaver::TrainerCalls::note_metric(*saver, state, value.as_float());
 }
 
 int Checkpoints::Impl::finish() {
@@ -461,6 +482,9 @@ Checkpoints& Checkpoints::add(const std::string& name, Save save, Load load) {
 bool Checkpoints::resume() { return impl_->resume(); }
 bool Checkpoints::due(std::optional<std::int64_t> step) { return impl_->due(step); }
 void Checkpoints::save(std::int64_t step) { impl_->save(step); }
+std::vector<std::pair<std::string, double>> Checkpoints::best_checkpoints() {
+  return impl_->saver->best_checkpoints();
+}
 bool Checkpoints::stops() const { return impl_->has_stopped; }
 int Checkpoints::finish() { return impl_->finish(); }
 

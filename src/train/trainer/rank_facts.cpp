@@ -137,6 +137,10 @@ std::vector<std::string> texts_of(const HandleList<Scheduler>& schedulers) {
   return texts;
 }
 
+std::string text_of(const std::optional<KeepBest>& best) {
+  return best ? fmt::format("{}:{} {}", best->metric, best->count, best->mode) : kNotGiven;
+}
+
 void add_savers(const Group& facts, const TrainerOptions& options) {
   int count = 0;
   for (const auto& callback : options.callbacks) {
@@ -147,6 +151,7 @@ void add_savers(const Group& facts, const TrainerOptions& options) {
     own.add("save_interval", of.save_interval);
     own.add("weights_only", of.weights_only);
     own.add("num_checkpoints_to_keep", of.num_checkpoints_to_keep.value_or(-1));
+    own.add("keep_best", text_of(of.keep_best));
     own.add("overwrite", of.overwrite);
   }
   facts.add("CheckpointSavers of callbacks", count);
@@ -160,6 +165,7 @@ void add_savers(const Group& facts, const TrainerOptions& options) {
   facts.add("save_num_checkpoints_to_keep", options.save_num_checkpoints_to_keep.value_or(-1));
   facts.add("save_num_remote_checkpoints_to_keep",
             options.save_num_remote_checkpoints_to_keep.value_or(-1));
+  facts.add("save_keep_best", text_of(options.save_keep_best));
   facts.add("save_metrics", options.save_metrics);
 }
 

@@ -15,6 +15,7 @@
 #include "cairn/train/rng.h"
 
 #include "io/uri.h"
+#include "saving/best_saves.h"
 #include "saving/check_savers.h"
 #include "storage/place.h"
 #include "storage/remote/source.h"
@@ -122,6 +123,8 @@ void check_evaluation(const TrainerOptions& options, Conflicts& found) {
 void check_console(const TrainerOptions& options, Conflicts& found) {
   found.add(!options.console_stream.value(),
             "console_stream is '" + options.console_stream + "'; give stdout or stderr");
+  found.add(!options.log_level.value(),
+            "log_level is '" + options.log_level + "'; give info, warning or error");
   const Time* interval = options.console_log_interval.time();
   found.add(interval == nullptr ||
                 (interval->unit() != TimeUnit::kEpoch && interval->unit() != TimeUnit::kBatch),
@@ -155,6 +158,19 @@ void check_remote_names(const TrainerOptions& options, Conflicts& found) {
   }
 }
 
+void check_keep_best(const TrainerOptions& options, Conflicts& found) {
+  if (!options.save_keep_best) return;
+  try {
+    checked_keep_best(*options.save_keep_best, "save_keep_best");
+  } catch (const UsageError& error) {
+    found.add(true, error.what());
+  }
+  found.add(options.save_num_checkpoints_to_keep.value_or(-1) < 1 &&
+                options.save_num_remote_checkpoints_to_keep.value_or(-1) < 1,
+            "save_keep_best keeps checkpoints beside the newest ones, and now all are kept: set "
+            "save_num_checkpoints_to_keep, or save_num_remote_checkpoints_to_keep in a store");
+}
+
 void check_checkpoints(const TrainerOptions& options, Conflicts& found) {
   if (options.load_path) {
     found.add(options.load_path->empty(), "load_path is empty");
@@ -176,6 +192,7 @@ void check_checkpoints(const TrainerOptions& options, Conflicts& found) {
   const int keep_remote = options.save_num_remote_checkpoints_to_keep.value_or(-1);
   found.add(keep_remote < 1 && keep_remote != -1,
             "save_num_remote_checkpoints_to_keep is neither -1 (all) nor at least 1");
+  check_keep_best(options, found);
   found.add(options.save_max_pending < 1, "save_max_pending is less than 1");
   found.add(options.save_store_patience.count() < 0, "save_store_patience is less than 0");
   found.add(options.interrupted_exit_code < 0 || options.interrupted_exit_code > 255,

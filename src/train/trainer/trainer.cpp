@@ -98,10 +98,13 @@ void Trainer::eval(const std::optional<EvaluatorList>& evaluators,
 }
 
 std::vector<Outputs> Trainer::predict(DataSpecOrLoader dataloader,
-                                      std::optional<std::int64_t> subset_num_batches) {
+                                      std::optional<std::int64_t> subset_num_batches,
+                                      bool return_outputs) {
   std::vector<Outputs> outputs;
-  impl_->run_unattended(
-      [&] { outputs = run_predict(impl_->context, dataloader, subset_num_batches.value_or(-1)); });
+  impl_->run_unattended([&] {
+    outputs =
+        run_predict(impl_->context, dataloader, subset_num_batches.value_or(-1), return_outputs);
+  });
   return outputs;
 }
 
@@ -133,6 +136,13 @@ std::map<std::string, Timestamp> Trainer::all_saved_checkpoints_to_timestamp() {
   CheckpointSaver* saver = impl_->reference_saver();
   return saver == nullptr ? std::map<std::string, Timestamp>()
                           : saver->all_saved_checkpoints_to_timestamp();
+}
+
+std::vector<std::pair<std::string, double>> Trainer::best_checkpoints() {
+  const dist::LongWork long_work;
+  CheckpointSaver* saver = impl_->reference_saver();
+  return saver == nullptr ? std::vector<std::pair<std::string, double>>()
+                          : saver->best_checkpoints();
 }
 
 std::string Trainer::save_checkpoint(const std::string& name, bool weights_only) {

@@ -112,6 +112,7 @@ CheckpointSaver saver_of(const TrainerOptions& options) {
        .upload_timeout = options.save_upload_timeout,
        .store_patience = options.save_store_patience,
        .num_remote_checkpoints_to_keep = options.save_num_remote_checkpoints_to_keep,
+       .keep_best = options.save_keep_best,
        .save_async = options.save_async,
        .max_pending_saves = options.save_max_pending,
        .store = options.save_object_store});
@@ -169,6 +170,7 @@ Trainer::Impl::Impl(TrainerOptions resolved_options) : options(std::move(resolve
 }
 
 void Trainer::Impl::Setup::run() {
+  logger.set_level(options.log_level.value().value());
   join_ranks();
   choose_device();
   state.rank_zero_seed = *options.seed;
@@ -377,6 +379,14 @@ void Trainer::Impl::Setup::log_hyperparameters() {
                                   {devices, static_cast<std::int64_t>(here)},
                                   {"node_name", node_name()},
                                   {"rank_zero_seed", state.rank_zero_seed}});
+  if (!options.auto_log_hparams) return;
+  Dict hparams;
+  RankFacts facts = facts_of(options);
+  const RankFacts of_optimizer = facts_of_optimizer(state);
+  facts.insert(facts.end(), of_optimizer.begin(), of_optimizer.end());
+  for (const auto& [name, text] : facts)
+    hparams.set(name, text);
+  logger.log_hyperparameters(hparams);
 }
 
 void Trainer::Impl::Setup::make_scaler() {
