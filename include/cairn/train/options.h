@@ -56,7 +56,8 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   // Algorithms run in this order, and at events called after_* in reverse order.
   HandleList<Algorithm> algorithms = {};
   // A recipe, AdamW({.lr = 1e-3}), or a shared pointer to an optimizer over the model's parameters.
-  // Default: DecoupledSGDW(lr=0.1), with a warning, since it suits few models.
+  // Default: DecoupledSGDW(lr=0.1), with a warning, since it suits few models; none if there is no
+  // train_dataloader either, so that a run that only evaluates takes any checkpoint.
   OptimizerHandle optimizers = {};
   // Composer's or PyTorch's, from cairn/schedulers/. None: a constant rate.
   HandleList<Scheduler> schedulers = {};

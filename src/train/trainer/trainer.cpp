@@ -4,6 +4,7 @@
 #include "cairn/checkpoint/names.h"
 #include "cairn/dist/dist.h"
 #include "cairn/error.h"
+#include "cairn/train/parameters.h"
 #include "cairn/train/state_dict.h"
 
 #include "saving/check_savers.h"
@@ -270,7 +271,14 @@ void Trainer::Impl::finish_fit() {
 }
 
 FitResult Trainer::Impl::fit(FitOptions fit_options) {
-  if (!state.optimizer) throw UsageError("fit(): the model has no parameters to train");
+  if (!state.optimizer) {
+    if (cairn::parameters(state.model->module()).empty())
+      throw UsageError("fit(): the model has no parameters to train");
+    throw UsageError(
+        "fit(): this Trainer was made without optimizers and without train_dataloader, so it can "
+        "only "
+        "evaluate: set TrainerOptions::optimizers");
+  }
   check(fit_options, state);
   if (context.group != nullptr) require_same_on_ranks(facts_of(fit_options));
   const FitNumbers::Start start = begin_fit(fit_options);

@@ -277,6 +277,8 @@ void Trainer::Impl::Setup::make_optimizer() {
   torch::nn::Module& module = state.model->module();
   std::vector<at::Tensor> parameters = cairn::parameters(module);
   if (parameters.empty()) return;  // A model that cannot be trained; fit() reports it.
+  // A run that only evaluates takes the weights of any checkpoint, whatever optimizer that has.
+  if (!options.optimizers && !options.train_dataloader) return;
   if (!options.optimizers) {
     logger.log_message(
         "warning: no optimizer was given; training with DecoupledSGDW(lr=0.1). Set optimizers.");
