@@ -6,17 +6,13 @@
 #include <string>
 
 #include "cairn/algorithms/batch_key.h"
-#include "cairn/train/batch.h"
+
+#include "train/data/batch_item.h"
 
 namespace cairn {
 
 class State;
 
-// The tensor that `key` names. Throws UsageError if the batch does not have it.
-at::Tensor& batch_item(Batch& batch, const BatchKey& key);
-
-// Throws UsageError for a negative position. `where`: "MixUp: input_key".
-void check_batch_key(const std::string& where, const BatchKey& key);
 // As Python writes it: 1, or 'labels'.
 std::string python_repr(const BatchKey& key);
 // True or False.

@@ -36,8 +36,12 @@ void Generate::run_event(Event event, State& state, Logger& logger) {
   const std::vector<std::string> texts = generate(state);
   restore_rng_states(generators);
   if (dist::rank() != 0) return;
-  for (std::size_t i = 0; i < texts.size(); ++i)
+  LoggedTable table{.columns = {"prompt", "generation"}, .rows = {}, .name = "generations"};
+  for (std::size_t i = 0; i < texts.size(); ++i) {
     logger.log_message("Generate: \"" + options_.prompts[i] + "\": \"" + texts[i] + "\"");
+    table.rows.push_back({options_.prompts[i], texts[i]});
+  }
+  logger.log_table(table);
 }
 
 std::vector<std::string> Generate::generate(State& state) const {

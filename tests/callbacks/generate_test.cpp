@@ -32,7 +32,7 @@ TrainerOptions generating_run(GenerateOptions generate, std::shared_ptr<LogRecor
   TrainerOptions made = tiny_options({.dropout = 0.2});
   made.max_duration = "4ba";
   made.callbacks = Generate(std::move(generate));
-  made.loggers = {std::move(log)};
+  if (log != nullptr) made.loggers = {std::move(log)};
   return made;
 }
 
@@ -56,6 +56,31 @@ TEST(GenerateTest, LogsATextForEachPromptAtTheIntervalAndAtTheEnd) {
   const Texts second = {"c"};
   EXPECT_THAT(calls, ElementsAre(first, second, first, second));  // After three and four batches.
   EXPECT_EQ(std::ranges::count(log->messages, "Generate: \"c\": \"c!\""), 2);
+}
+
+class TableRecorder final : public LoggerDestination {
+ public:
+  std::string name() const override { return "TableRecorder"; }
+  void log_table(const LoggedTable& table, std::int64_t step) override {
+    tables.emplace_back(step, table);
+  }
+  std::vector<std::pair<std::int64_t, LoggedTable>> tables;
+};
+
+TEST(GenerateTest, LogsATableOfPromptsAndTexts) {
+  const auto log = std::make_shared<TableRecorder>();
+  TrainerOptions made = generating_run({.prompts = {"a", "b"},
+                                        .interval = "4ba",
+                                        .generate = [](const Texts& texts) { return texts; }},
+                                       nullptr);
+  made.loggers = {log};
+  Trainer(std::move(made)).fit();
+  ASSERT_EQ(log->tables.size(), 1U);
+  const auto& [step, table] = log->tables[0];
+  EXPECT_EQ(step, 4);
+  EXPECT_EQ(table.name, "generations");
+  EXPECT_THAT(table.columns, ElementsAre("prompt", "generation"));
+  EXPECT_THAT(table.rows, ElementsAre(List{"a", "a"}, List{"b", "b"}));
 }
 
 TEST(GenerateTest, TheTrainingIsTheSame) {
