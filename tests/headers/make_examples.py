@@ -51,6 +51,8 @@ EXAMPLES = {
     "checkpoint/ignore_keys.h": [Example(
         before="[[maybe_unused]] const struct { IgnoreKeys load_ignore_keys; } options{",
         after="};")],
+    "callbacks/profiler.h": [
+        Example("train", before="[[maybe_unused]] const TrainerOptions options{", after="};")],
     "checkpoint/keep_best.h": [Example(
         "train", before="[[maybe_unused]] const CheckpointSaverOptions options{", after="};")],
     "checkpoint/sharded.h": [far()],
@@ -204,6 +206,7 @@ HEAD = {
 #include "cairn/callbacks/generate.h"
 #include "cairn/callbacks/load_checkpoint.h"
 #include "cairn/callbacks/mlperf.h"
+#include "cairn/callbacks/profiler.h"
 #include "cairn/callbacks/threshold_stopper.h"
 #include "cairn/checkpoints.h"
 #include "cairn/dist/activation_checkpoint.h"

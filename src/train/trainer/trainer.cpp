@@ -1,6 +1,7 @@
 #include "cairn/train/trainer.h"
 
 #include "cairn/callbacks/checkpoint_saver.h"
+#include "cairn/callbacks/profiler.h"
 #include "cairn/checkpoint/names.h"
 #include "cairn/dist/dist.h"
 #include "cairn/error.h"
@@ -360,6 +361,13 @@ FitResult Trainer::Impl::run_loop(const FitOptions& fit_options) {
        .excuses_failed_save = [&](const Error& error) { return excuses(error); }});
   const std::int64_t first_batch = state.timestamp.batch;
   context.times = PhaseTimes(first_batch);
+  for (const auto& callback : state.callbacks) {
+    auto* const profiler = dynamic_cast<Profiler*>(callback.get());
+    if (profiler == nullptr) continue;
+    context.times.set_observer([profiler](Phase phase, auto begin, auto end) {
+      profiler->record(name(phase), begin, end);
+    });
+  }
   const bool is_finished = loop.run();
   if (state.timestamp.batch != first_batch) log_times();
   if (!is_finished) return interrupted;

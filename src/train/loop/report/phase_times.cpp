@@ -14,6 +14,8 @@ double seconds(PhaseTimes::Clock::duration time) {
 
 }  // namespace
 
+const char* name(Phase phase) { return kPhaseNames.at(static_cast<std::size_t>(phase)); }
+
 std::string PhaseTimes::describe(std::int64_t batch, Clock::time_point now) const {
   const Clock::duration whole = now - begin_;
   const auto percent = [whole](Clock::duration time) {
