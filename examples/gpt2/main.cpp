@@ -15,6 +15,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cairn/dist/dist.h"
 #include "cairn/error.h"
 #include "cairn/metrics/language.h"
 #include "cairn/optim/optimizers.h"
@@ -100,9 +101,12 @@ int train(Options own, cairn::TrainerOptions options) {
   const cairn::FitResult result = trainer.fit();
   if (result.reason != cairn::FitResult::Reason::kInterrupted) {
     trainer.eval();
-    if (!own.out.empty()) weights.save(*net, own.out, config, {.overwrite = true});
-    std::cout << "perplexity " << trainer.state().metric_value("eval", "LanguagePerplexity").value()
-              << " after " << trainer.state().timestamp.batch << " batches\n";
+    const bool is_first = cairn::dist::rank() == 0;
+    if (is_first && !own.out.empty()) weights.save(*net, own.out, config, {.overwrite = true});
+    if (is_first)
+      std::cout << "perplexity "
+                << trainer.state().metric_value("eval", "LanguagePerplexity").value() << " after "
+                << trainer.state().timestamp.batch << " batches\n";
   }
   trainer.close();
   return result.exit_code;

@@ -3,14 +3,26 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
+#include <cmath>
+
 #include "cairn/error.h"
 
 namespace cairn {
 
-// The first of two numbers that a Dirichlet distribution gives is distributed as Beta.
+// The first of two numbers that a Dirichlet distribution gives is distributed as Beta. For a small
+// alpha both of libtorch's numbers underflow, so Joehnk's method takes logarithms instead: of
+// x = u^(1/alpha) and y = v^(1/alpha) with x + y <= 1, x / (x + y) is distributed as Beta.
 double Draws::beta(double alpha) {
   if (!(alpha > 0)) {
     throw UsageError(fmt::format("Draws::beta: alpha must be more than 0, found {}", alpha));
+  }
+  while (alpha <= 1) {
+    const at::Tensor uniform = at::rand({2}, at::kDouble);
+    const double log_x = std::log(uniform[0].item<double>()) / alpha;
+    const double log_y = std::log(uniform[1].item<double>()) / alpha;
+    if (std::exp(log_x) + std::exp(log_y) > 1) continue;
+    const double share = 1 / (1 + std::exp(log_y - log_x));
+    if (!std::isnan(share)) return share;
   }
   return at::_sample_dirichlet(at::full({2}, alpha, at::kDouble))[0].item<double>();
 }

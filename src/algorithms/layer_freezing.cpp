@@ -40,7 +40,9 @@ Layers first_layers(const torch::nn::Module& module) {
   return layers;
 }
 
+// A run may go on for part of an epoch after its end, so `elapsed` may be more than 1.
 double freeze_schedule(double elapsed, const LayerFreezingOptions& options) {
+  elapsed = std::min(elapsed, 1.0);
   if (elapsed <= options.freeze_start) return 0;
   return options.freeze_level * ((elapsed - options.freeze_start) / (1 - options.freeze_start));
 }

@@ -24,6 +24,7 @@ namespace functional = torch::nn::functional;
 void check_selection(double keep, double scale_factor) {
   check_fraction("SelectiveBackprop: keep", keep);
   check_fraction("SelectiveBackprop: scale_factor", scale_factor);
+  if (keep == 0) throw UsageError("SelectiveBackprop: keep must be more than 0");
 }
 
 at::Tensor downscaled(const at::Tensor& input, double factor) {
@@ -88,7 +89,9 @@ SelectedBatch select_using_loss(const at::Tensor& input, const at::Tensor& targe
                     "tensor of {} dimensions with {} elements",
                     samples, losses.dim(), losses.numel()));
   }
-  const auto count = static_cast<std::int64_t>(options.keep * static_cast<double>(samples));
+  // The loss of a batch without samples would be NaN.
+  const auto count = std::max<std::int64_t>(
+      1, static_cast<std::int64_t>(options.keep * static_cast<double>(samples)));
   const at::Tensor ranks = draws->choice(weights_by_rank(samples, options.keep), count);
   const at::Tensor selected = losses.argsort().index_select(0, ranks.to(losses.device()));
   return {input.index_select(0, selected.to(input.device())),

@@ -57,6 +57,7 @@ Batch truncated(const Batch& batch, std::int64_t length, bool keep_end) {
     const at::Tensor whole = tensor;
     tensor = whole.slice(1, 0, length).contiguous();
     if (keep_end) {
+      if (tensor.is_alias_of(whole)) tensor = tensor.clone();  // The caller's stays as it is.
       const at::Tensor last = whole.index({rows, ends});
       tensor.index_put_({rows, ends.clamp_max(length - 1)}, last);
     }

@@ -183,7 +183,7 @@ void SWA::start(const State& state) {
                                   .strategy = *options_.anneal_strategy.value()});
 }
 
-// The bits are those of PyTorch since 2.1, which computes the factor in float32.
+// As PyTorch averages on the CPU, where Composer keeps the copy.
 void SWA::update(const State& state) {
   const torch::NoGradGuard no_grad;
   const std::vector<at::Tensor> live = cairn::parameters(state.model->module());
@@ -191,12 +191,12 @@ void SWA::update(const State& state) {
   check_same_model(live, parameters_);
   check_same_model(live_buffers, buffers_);
   const auto count = n_averaged_.item<std::int64_t>();
-  const float factor = 1 / static_cast<float>(count + 1);
   for (std::size_t i = 0; i < live.size(); ++i) {
     if (count == 0) {
       parameters_[i].copy_(live[i]);
     } else {
-      parameters_[i].lerp_(live[i].to(parameters_[i].device()), factor);
+      const at::Tensor difference = live[i].to(parameters_[i].device()) - parameters_[i];
+      parameters_[i].add_(difference.div(count + 1));
     }
   }
   for (std::size_t i = 0; i < live_buffers.size(); ++i)

@@ -133,6 +133,7 @@ void FileLogger::log_hyperparameters(const Dict& hyperparameters) {
 void FileLogger::log_traces(const Dict& traces) { impl_->append_each(traces, "trace"); }
 
 void FileLogger::log_message(const std::string& message) {
+  if (impl_->csv) return LoggerDestination::log_message(message);
   const std::int64_t batch = impl_->state == nullptr ? 0 : impl_->state->timestamp.batch;
   impl_->append(line({{"batch", batch}, {"message", message}}));
 }

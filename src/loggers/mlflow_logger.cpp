@@ -110,9 +110,9 @@ struct MLFlowLogger::Impl {
     if (sender) return;
     auto tracking = is_server(tracking_uri) ? mlflow::tracking_server(tracking_uri)
                                             : mlflow::tracking_folder(folder_of_uri(tracking_uri));
-    sender = std::make_shared<mlflow::RunSender>(std::move(tracking), run, resumed_id);
+    const auto made = std::make_shared<mlflow::RunSender>(std::move(tracking), run, resumed_id);
     if (is_server(tracking_uri)) {
-      const auto send = [to = sender, noted = std::string(),
+      const auto send = [to = made, noted = std::string(),
                          path = id_path()](const std::string& entry) mutable {
         to->send(entry);
         const std::string id = to->run_id();
@@ -126,6 +126,7 @@ struct MLFlowLogger::Impl {
       };
       spool = std::make_unique<Spool>(SpoolOptions{.folder = spool_folder, .send = send});
     }
+    sender = made;
     if (!resumed_id.empty()) send_status(mlflow::RunStatus::kRunning);
   }
   // A full disk does not end training, either.
@@ -252,13 +253,14 @@ void MLFlowLogger::log_hyperparameters(const Dict& hyperparameters) {
   }
 }
 
-void MLFlowLogger::log_table(const LoggedTable& table, std::int64_t /*step*/) {
+void MLFlowLogger::log_table(const LoggedTable& table, std::int64_t step) {
   if (!impl_->is_enabled) return;
   OrderedJson rows = OrderedJson::array();
   for (const List& row : table.rows)
     rows.push_back(OrderedJson(plain_json(row, NoJson::kNull)));
   const OrderedJson json = {{"columns", table.columns}, {"data", rows}};
-  impl_->send_artifact(mlflow::valid_key(table.name) + ".json", json_text(json, -1));
+  const std::string name = table.name + "_step_" + std::to_string(step);
+  impl_->send_artifact(mlflow::valid_key(name) + ".json", json_text(json, -1));
 }
 
 void MLFlowLogger::log_images(const LoggedImages& images, std::int64_t step) {
@@ -273,7 +275,12 @@ void MLFlowLogger::log_images(const LoggedImages& images, std::int64_t step) {
 
 // By now the checkpoint has been loaded.
 void MLFlowLogger::fit_start(State& /*state*/, Logger& /*logger*/) { impl_->flush(); }
-void MLFlowLogger::batch_end(State& /*state*/, Logger& /*logger*/) { impl_->flush_if_due(); }
+void MLFlowLogger::batch_end(State& /*state*/, Logger& logger) {
+  impl_->flush_if_due();
+  if (impl_->spool == nullptr) return;
+  const std::string warning = impl_->spool->take_warning("MLFlowLogger");
+  if (!warning.empty()) logger.log_message(warning);
+}
 void MLFlowLogger::eval_end(State& /*state*/, Logger& /*logger*/) { impl_->flush_if_due(); }
 void MLFlowLogger::fit_end(State& /*state*/, Logger& /*logger*/) { impl_->flush(); }
 
@@ -303,13 +310,16 @@ void MLFlowLogger::load_state_dict(const Value& state) {
   const Value* id = state.find("run_id");
   const Value* run_name = state.find("run_name");
   if (id == nullptr && run_name == nullptr) return;  // Composer's state is empty.
+  if (!impl_->is_enabled) return;
   if (id == nullptr || !id->is_str() || run_name == nullptr || !run_name->is_str()) {
     throw MismatchError("MLFlowLogger's state has two texts, \"run_name\" and \"run_id\"");
   }
   // A run that begins with another run's weights is a run of its own.
   const bool is_same = run_name->as_str() == impl_->trained_run;
   if (!is_same || !environment("MLFLOW_RUN_ID").empty()) return;
-  impl_->resumed_id = id->as_str().empty() ? read_run_id(impl_->id_path()) : id->as_str();
+  // The state is rank 0's; other ranks have runs of their own.
+  const bool is_own = dist::rank() == 0 && !id->as_str().empty();
+  impl_->resumed_id = is_own ? id->as_str() : read_run_id(impl_->id_path());
 }
 
 }  // namespace cairn

@@ -138,7 +138,10 @@ void SlackLogger::log_metrics(const Dict& metrics, std::int64_t /*step*/) { impl
 void SlackLogger::log_hyperparameters(const Dict& hyperparameters) { impl_->add(hyperparameters); }
 void SlackLogger::log_traces(const Dict& traces) { impl_->add(traces); }
 
-void SlackLogger::batch_end(State& state, Logger& /*logger*/) {
+void SlackLogger::batch_end(State& state, Logger& logger) {
+  if (impl_->spool == nullptr) return;
+  const std::string warning = impl_->spool->take_warning("SlackLogger");
+  if (!warning.empty()) logger.log_message(warning);
   impl_->flush_if_due(TimeUnit::kBatch, state.timestamp.batch);
 }
 

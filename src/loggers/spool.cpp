@@ -38,6 +38,15 @@ void write_entry(const std::string& path, const std::string& text) {
   files.rename(temporary, path);
 }
 
+// A key that is wrong now may be replaced, and so may a server that does not know the run.
+bool is_about_rights(int http_status) { return http_status == 401 || http_status == 403; }
+
+// What an entry takes of a disk: its last block counts as a whole.
+std::uint64_t room_of(std::uint64_t bytes) {
+  constexpr std::uint64_t kBlock = 4096;
+  return (bytes + kBlock - 1) / kBlock * kBlock;
+}
+
 // nullopt: removed meanwhile, to make room.
 std::optional<std::string> read_entry(const std::string& path) {
   try {
@@ -71,8 +80,8 @@ void Spool::find_entries() {
   for (const std::string& name : files.list(options_.folder)) {
     const auto info = files.stat(join_path(options_.folder, name), /*follow=*/false);
     if (!name.ends_with(kEntryEnding) || !info || info->type != FileInfo::Type::kRegular) continue;
-    entries_.push_back({name, info->size});
-    bytes_ += info->size;
+    entries_.push_back({name, room_of(info->size)});
+    bytes_ += entries_.back().bytes;
     next_ = std::max(next_, number_of_entry(name) + 1);
   }
 }
@@ -80,11 +89,12 @@ void Spool::find_entries() {
 void Spool::add(const std::string& entry) noexcept {
   const std::scoped_lock lock(mutex_);
   try {
-    make_room(entry.size());
+    const std::uint64_t bytes = room_of(entry.size());
+    make_room(bytes);
     const std::string name = entry_name(next_++);
     write_entry(join_path(options_.folder, name), entry);
-    entries_.push_back({name, entry.size()});
-    bytes_ += entry.size();
+    entries_.push_back({name, bytes});
+    bytes_ += bytes;
   } catch (const std::exception& error) {
     ++report_.lost;
     report_.last_error = error.what();
@@ -134,6 +144,13 @@ std::string Spool::problems(const std::string& name) const {
   return "warning: " + name + text;
 }
 
+std::string Spool::take_warning(const std::string& name) {
+  const std::scoped_lock lock(mutex_);
+  if (report_.last_error.empty() || std::exchange(has_warned_, true)) return {};
+  return fmt::format("warning: {}: {}; entries wait in {}", name, report_.last_error,
+                     options_.folder);
+}
+
 void Spool::run() noexcept {
   const CancelScope scope(&cancellation_);
   std::chrono::milliseconds pause = options_.first_pause;
@@ -162,8 +179,10 @@ bool Spool::send_oldest(const Entry& oldest) {
     if (text) options_.send(*text);
   } catch (const CancelledError&) {
     throw;
+  } catch (const NotFoundError& error) {
+    failed = error.what();
   } catch (const StorageError& error) {
-    is_refused = !error.retryable();
+    is_refused = !error.retryable() && !is_about_rights(error.status());
     failed = error.what();
   } catch (const std::exception& error) {
     is_refused = true;

@@ -25,7 +25,8 @@ namespace cairn {
 struct SpoolOptions {
   std::string folder;
   // Called in the thread, one entry after another. An entry is tried again after a retryable()
-  // StorageError, and given up after any other error.
+  // StorageError, one that is about rights (401, 403), and a NotFoundError. It is given up after
+  // any other error.
   std::function<void(const std::string& entry)> send;
   std::uint64_t max_bytes = std::uint64_t{256} << 20;  // of all entries that wait
   std::chrono::milliseconds first_pause{1000};
@@ -58,6 +59,9 @@ class Spool {
   // A warning of the logger `name` that counts the entries that did not arrive. Empty if there are
   // none.
   std::string problems(const std::string& name) const;
+  // The first error of this process, as a warning of the logger `name`. Empty if there was none, or
+  // if it was taken.
+  std::string take_warning(const std::string& name);
   const std::string& folder() const { return options_.folder; }
 
  private:
@@ -80,6 +84,7 @@ class Spool {
   std::uint64_t next_ = 0;     // the number of the next entry
   Report report_;
   bool is_ending_ = false;
+  bool has_warned_ = false;
   Cancellation cancellation_{"the program ends"};
   std::thread thread_;
 };

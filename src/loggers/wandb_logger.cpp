@@ -88,7 +88,9 @@ struct WandBLogger::Impl {
 
   std::string folder() const { return join_path(given(options.dir, "WANDB_DIR", "."), "wandb"); }
   void begin_file() {
-    if (!file) file.emplace(folder(), run, now());
+    if (file) return;
+    if (run.id.empty()) run.id = draw_id();  // Without a Trainer there is no after_load.
+    file.emplace(folder(), run, now());
   }
   void continue_file(Logger& logger) {
     if (file || !run.is_resumed || saved->id != run.id) return;
@@ -172,7 +174,8 @@ void WandBLogger::log_metrics(const Dict& metrics, std::int64_t step) {
     row->second.metrics.set(key, logged);
     impl_->summary.set(key, logged);
   }
-  while (impl_->file && impl_->rows.size() > kRowsKept)
+  if (impl_->rows.size() > kRowsKept) impl_->begin_file();
+  while (impl_->rows.size() > kRowsKept)
     impl_->write_first_row();
 }
 

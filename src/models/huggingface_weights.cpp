@@ -14,6 +14,7 @@
 #include "io/bytes/source_part.h"
 #include "io/file.h"
 #include "models/name_map.h"
+#include "storage/listing.h"
 #include "storage/local/own_files.h"
 #include "storage/place.h"
 #include "storage/publish/replace.h"
@@ -144,6 +145,12 @@ std::vector<std::string> HuggingFaceWeights::save(const torch::nn::Module& modul
                                                   const std::string& config, SaveOptions how) const
     try {
   const auto store = store_of(folder, options_.store);
+  if (!store->features().whole_folders) {
+    throw UnsupportedError(
+        "a folder of Transformers cannot be replaced as a whole in this store: save it to a folder "
+        "of this machine, and copy that with `cairn copy`");
+  }
+  remove_leftovers_of(*store, folder);
   if (how.overwrite) check_only_own_files(*store, folder, {kConfigName, kSingleFile});
   ShardOptions shards{.shard_bytes = static_cast<std::uint64_t>(options_.max_shard_size),
                       .single_file = kSingleFile};

@@ -207,6 +207,7 @@ void CheckpointSaver::Impl::event(State& state, Logger& logger, Event event) {
 // Collective. Step 2.
 JoinedState CheckpointSaver::Impl::join(const State& state) {
   if (!saves_anything()) return {};
+  if (given.keep_best && is_label_of(*given.keep_best, state.dataloader_label)) note_metric(state);
   const CheckpointLayout& layout = home().layout();
   if (!Team::of_job().is_alone() && state.model)
     replicas.begin(state, layout.hashes_copies(state, home().options()));
@@ -219,8 +220,10 @@ void CheckpointSaver::Impl::note_metric(const State& state) {
   note_metric(state.timestamp, state.metric_value(label, name));
 }
 
-// Collective. Rank 0's value counts, so that all ranks keep the same checkpoints.
+// Collective. Rank 0's value counts, so that all ranks keep the same checkpoints. The first value
+// of a moment stands: eval() with other data comes later.
 void CheckpointSaver::Impl::note_metric(const Timestamp& now, std::optional<double> value) {
+  if (run.metric && is_same_moment(run.metric->first, now)) return;
   const Value own = value ? Value(*value) : Value(None{});
   const Value of_first = Team::of_job().broadcast_from_first(own);
   if (of_first.is_none()) return;
@@ -248,8 +251,6 @@ void CheckpointSaver::Impl::save(const SaveRequest& what, JoinedState joined, co
   report(what.logger);
   home().last_due = batch;
   if (!saves_anything()) return;
-  if (given.keep_best && is_label_of(*given.keep_best, what.state.dataloader_label))
-    note_metric(what.state);
   if (uploads) begin_upload(what.state);
   bool has_lost_ranks = false;
   for_each_destination([&](Destination& place, std::size_t index) {

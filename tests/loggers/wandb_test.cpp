@@ -203,6 +203,27 @@ TEST(WandBLoggerTest, AnotherRunDoesNotContinueTheRunOfItsCheckpoint) {
   EXPECT_EQ(records_of(file_of_run(folder, "run2", 1), kRun).at(0).integer(18), 0);
 }
 
+TEST(WandBLoggerTest, WorksWithALoggerOfOnesOwn) {
+  const TempFolder folder;
+  WandBLoggerOptions options = options_in(folder);
+  options.id = "";
+  State state;
+  state.run_name = "night";
+  Logger logger(state);
+  WandBLogger wandb(options);
+  wandb.init(state, logger);
+  for (std::int64_t step = 0; step < 100; ++step) {
+    wandb.log_metrics(Dict{{"loss", 1.0}}, step);
+    if (step == 50) {
+      EXPECT_FALSE(wandb.run_dir().empty()) << "rows do not wait for the end";
+    }
+  }
+  const std::string path = wandb.run_dir() + "/run-" + wandb.run_id() + ".wandb";
+  wandb.close(state, logger);
+  EXPECT_THAT(wandb.run_id(), SizeIs(8));
+  EXPECT_THAT(records_of(path, kHistory), SizeIs(100));
+}
+
 TEST(WandBLoggerTest, DisabledItWritesNothing) {
   const TempFolder folder;
   WandBLoggerOptions logger = options_in(folder);
@@ -303,7 +324,14 @@ TEST(WandBRecordFileTest, ContinuesAtAPosition) {
   ASSERT_THAT(records, SizeIs(2));
   EXPECT_EQ(records[1].integer(1), 2);
   EXPECT_EQ(records[1].message(kConfig).text(1), "new");
-  EXPECT_THROW(wandb::RecordFile(path, {.bytes = 9999, .records = 1}), CorruptError);
+  const std::string bytes = read_file(path);
+  for (const wandb::RecordPosition& wrong : {wandb::RecordPosition{.bytes = 9999, .records = 1},
+                                             {.bytes = position.bytes + 1, .records = 1},
+                                             {.bytes = position.bytes, .records = 2},
+                                             {.bytes = 3, .records = 0}}) {
+    EXPECT_THROW(wandb::RecordFile(path, wrong), CorruptError);
+  }
+  EXPECT_EQ(read_file(path), bytes);
   EXPECT_THROW((wandb::RecordFile(path)), StorageError);
 }
 

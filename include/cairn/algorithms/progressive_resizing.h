@@ -53,7 +53,8 @@ class ProgressiveResizing final : public Algorithm {
 
   std::string name() const override { return "ProgressiveResizing"; }
   bool needs_losses(const State& /*state*/) const override { return false; }
-  bool may_change_batch() const override { return false; }
+  // The tokens of a batch may be pixels of its targets.
+  bool may_change_batch() const override { return options_.resize_targets; }
   std::string repr() const override;
   bool match(Event event, const State& state) const override;
   void apply(Event event, State& state, Logger& logger) override;

@@ -21,8 +21,8 @@ struct ImageVisualizerOptions {
   BatchKey input_key = std::int64_t{0};
 };
 
-// Logs images as "Images/Train", before algorithms that run after this callback change them, and
-// those of the first batch of each evaluation as "Images/Eval". Inputs of other than three or four
+// Logs images as "Images/Train", as algorithms have changed them, and those of the first batch of
+// each evaluation as "Images/Eval". Inputs of other than three or four
 // dimensions are no images, and are not logged. Composer's mode "segmentation", which adds masks,
 // is missing. A batch that is logged waits for the device only if a destination takes images.
 class ImageVisualizer final : public Callback {

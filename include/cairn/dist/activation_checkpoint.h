@@ -87,7 +87,9 @@ std::vector<at::Tensor> checkpoint_tensors(ComputeTensors compute,
 // requires one. Without gradients (torch::NoGradGuard) this is a plain call.
 //
 // `function` and the arguments are copied, and kept until backward() is done with the result.
-// Copied tensors share memory. So what a lambda captures by reference must still exist in
+// Copied tensors share memory. Tensors that require gradients, and are not parameters, must be
+// arguments, not captured. The result requires gradients even if nothing in the function does; then
+// backward() computes it again for nothing. What a lambda captures by reference must still exist in
 // backward(), and `function` must not change its arguments. State that `function` changes, such as
 // BatchNorm's running statistics, changes twice.
 //

@@ -78,7 +78,8 @@ class HuggingFaceWeights {
   // rank's rows, so load a checkpoint into a whole one first.
   //
   // Throws AlreadyExistsError; UsageError if two tensors get one name, or for a folder with other
-  // files; UnsupportedError for a dtype that safetensors do not have; StorageError.
+  // files; UnsupportedError for a dtype that safetensors do not have, and for a store without
+  // features().whole_folders, such as a bucket (`cairn copy` takes the folder there); StorageError.
   std::vector<std::string> save(const torch::nn::Module& module, const std::string& folder,
                                 const std::string& config = {}) const;
   std::vector<std::string> save(const torch::nn::Module& module, const std::string& folder,

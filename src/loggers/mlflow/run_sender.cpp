@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
+#include <charconv>
 
 #include "cairn/error.h"
 
@@ -19,11 +19,18 @@ std::string entry_of(Json header, const std::string& run_id, const std::string& 
   return json_text(header, -1) + "\n" + bytes;
 }
 
+// In every locale the same.
+double number_in(const std::string& text) {
+  double number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
 Batch batch_of(const Json& header) {
   Batch batch;
   for (const Json& metric : header.at("metrics")) {
     batch.metrics.push_back({.key = metric.at(0),
-                             .value = std::strtod(metric.at(1).get<std::string>().c_str(), nullptr),
+                             .value = number_in(metric.at(1)),
                              .timestamp_ms = metric.at(2),
                              .step = metric.at(3)});
   }

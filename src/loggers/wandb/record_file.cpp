@@ -3,7 +3,10 @@
 #include <string_view>
 #include <utility>
 
+#include "cairn/error.h"
+
 #include "core/hash/crc32.h"
+#include "io/file.h"
 
 namespace cairn::wandb {
 namespace {
@@ -43,12 +46,38 @@ std::string framed(std::string_view message, std::uint64_t offset) {
   return out;
 }
 
+// Throws CorruptError unless the first bytes of the file are exactly the records of `position`. A
+// checkpoint may be older than a start that has continued the file in another way.
+std::string checked(std::string path, const RecordPosition& position) {
+  const auto source = posix_file_system().open(path);
+  std::uint64_t at = kBegin.size();
+  std::int64_t records = 0;
+  while (at < position.bytes) {
+    const std::uint64_t room = kBlock - at % kBlock;
+    if (room < kHeader) {
+      at += room;
+      continue;
+    }
+    if (at + kHeader > source->size()) break;
+    const SharedBytes header = source->view(at, kHeader);
+    const auto byte = [&header](std::size_t i) {
+      return std::to_integer<std::uint64_t>(header.view[i]);
+    };
+    const auto type = static_cast<Part>(byte(6));
+    records += type == Part::kWhole || type == Part::kLast ? 1 : 0;
+    at += kHeader + byte(4) + (byte(5) << 8U);
+  }
+  if (at == position.bytes && records == position.records) return path;
+  throw CorruptError(path + " has other records than when the checkpoint was saved", path);
+}
+
 }  // namespace
 
 RecordFile::RecordFile(std::string path) : file_(std::move(path), kBegin) {}
 
 RecordFile::RecordFile(std::string path, const RecordPosition& position)
-    : file_(std::move(path), kBegin, position.bytes), records_(position.records) {}
+    : file_(checked(std::move(path), position), kBegin, position.bytes),
+      records_(position.records) {}
 
 void RecordFile::write(int field, const ProtoMessage& record) {
   constexpr int kNumber = 1;

@@ -24,7 +24,8 @@ struct RecordPosition {
 
 class RecordFile {
  public:
-  // As the constructors of ContinuedFile.
+  // As the constructors of ContinuedFile. The second one also throws CorruptError unless the file
+  // has so many records in so many bytes.
   explicit RecordFile(std::string path);
   RecordFile(std::string path, const RecordPosition& position);
 

@@ -43,7 +43,7 @@ Batch to_device(Batch batch, const at::Device& device) {
   const c10::Stream computing = guard.getStream(device);
   std::optional<c10::Event> copied;
   Batch placed = batch.map([&](const at::Tensor& tensor) {
-    if (!tensor.is_cpu()) return copy_to_device(tensor);
+    if (!tensor.is_cpu() || !tensor.has_storage()) return copy_to_device(tensor);
     const c10::StreamGuard on_side(*side);
     at::Tensor made = copy_to_device(tensor);
     guard.recordDataPtrOnStream(made.storage().data_ptr(), computing);
