@@ -206,8 +206,10 @@ TEST_F(SaverFolderTest, AFolderWhoseManifestTheDiskDoesNotGiveIsGivenUpByWhoGoes
                          .run_name = "run",
                          .now = {},
                          .saves_folders = true};
-  EXPECT_THROW(check_conflicts(place, {}, /*may_rewrite_own=*/false), UnreadableError);
-  const FolderConflicts found = check_conflicts(place, {}, /*may_rewrite_own=*/true);
+  EXPECT_THROW(check_conflicts(place, SavedCheckpoints(), /*may_rewrite_own=*/false),
+               UnreadableError);
+  const FolderConflicts found =
+      check_conflicts(place, SavedCheckpoints(), /*may_rewrite_own=*/true);
   ASSERT_EQ(found.unusable.size(), 1U);
   EXPECT_EQ(found.unusable[0].path, path);
   EXPECT_THAT(found.unusable[0].problem, HasSubstr(".cairn_manifest.json"));
