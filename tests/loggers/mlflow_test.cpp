@@ -209,7 +209,7 @@ TEST_F(MlflowTest, TablesAndImagesAreArtifacts) {
   for (const auto& [path, bytes] : server.files())
     names.push_back(path);
   EXPECT_THAT(names,
-              ElementsAre("exp1/run2/artifacts/T.json", "exp1/run2/artifacts/images/I_0_step_7.png",
+              ElementsAre("exp1/run2/artifacts/T_step_0.json", "exp1/run2/artifacts/images/I_0_step_7.png",
                           "exp1/run2/artifacts/images/I_1_step_7.png"));
   EXPECT_EQ(server.files()[names.at(0)], R"({"columns":["a"],"data":[[1]]})");
 }

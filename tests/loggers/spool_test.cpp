@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <mutex>
 #include <vector>
 
@@ -65,7 +66,7 @@ class FakeReceiver {
 };
 
 struct SpoolTest : ::testing::Test {
-  std::unique_ptr<Spool> spool(std::uint64_t max_bytes = 1000) {
+  std::unique_ptr<Spool> spool(std::uint64_t max_bytes = std::uint64_t{1} << 20) {
     return std::make_unique<Spool>(
         SpoolOptions{.folder = folder / "spool",
                      .send = [this](const std::string& entry) { server.receive(entry); },
@@ -109,6 +110,24 @@ TEST_F(SpoolTest, ARefusedEntryDoesNotHoldUpTheOthers) {
   EXPECT_THAT(made->report().last_error, HasSubstr("not b"));
 }
 
+TEST_F(SpoolTest, WaitsForAnotherKeyAndForARunThatTheServerDoesNotKnow) {
+  std::atomic<int> attempts = 0;
+  Spool made({.folder = folder / "spool",
+              .send =
+                  [&attempts](const std::string&) {
+                    const int attempt = ++attempts;
+                    if (attempt == 1) throw StorageError("a wrong key", 401, /*retryable=*/false);
+                    if (attempt == 2) throw NotFoundError("no such run");
+                  },
+              .first_pause = std::chrono::milliseconds(1)});
+  made.add("a");
+  EXPECT_TRUE(made.wait(kLongEnough));
+  EXPECT_EQ(attempts, 3);
+  EXPECT_EQ(made.report().refused, 0U);
+  EXPECT_THAT(made.take_warning("Logger"), HasSubstr("warning: Logger: no such run; entries wait"));
+  EXPECT_EQ(made.take_warning("Logger"), "") << "once";
+}
+
 TEST_F(SpoolTest, TheNextProcessSendsWhatWaits) {
   server.be_away(true);
   {
@@ -128,8 +147,8 @@ TEST_F(SpoolTest, TheNextProcessSendsWhatWaits) {
 
 TEST_F(SpoolTest, BeyondItsLimitTheOldestGoesAndIsCounted) {
   server.be_away(true);
-  const auto made = spool(10);
-  for (const char* entry : {"first", "second", "3", "4"})  // 5 + 6 bytes are too many
+  const auto made = spool(3 * 4096);  // Each entry takes a block of the disk.
+  for (const char* entry : {"first", "second", "3", "4"})
     made->add(entry);
   EXPECT_EQ(made->report().lost, 1U);
   EXPECT_THAT(files(), SizeIs(3));
