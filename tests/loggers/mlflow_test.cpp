@@ -208,9 +208,9 @@ TEST_F(MlflowTest, TablesAndImagesAreArtifacts) {
   std::vector<std::string> names;
   for (const auto& [path, bytes] : server.files())
     names.push_back(path);
-  EXPECT_THAT(names,
-              ElementsAre("exp1/run2/artifacts/T_step_0.json", "exp1/run2/artifacts/images/I_0_step_7.png",
-                          "exp1/run2/artifacts/images/I_1_step_7.png"));
+  EXPECT_THAT(names, ElementsAre("exp1/run2/artifacts/T_step_0.json",
+                                 "exp1/run2/artifacts/images/I_0_step_7.png",
+                                 "exp1/run2/artifacts/images/I_1_step_7.png"));
   EXPECT_EQ(server.files()[names.at(0)], R"({"columns":["a"],"data":[[1]]})");
 }
 
