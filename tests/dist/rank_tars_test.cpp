@@ -193,7 +193,7 @@ TEST(RankTarsTrainer, WhoIsFurtherThanOthersGoesBackAndNobodyBeginsAlone) {
   }
 }
 
-// The loss falls, so that the first evaluation has the largest one.
+// The second evaluation has the largest loss.
 TEST(RankTarsTrainer, TheBestStayOnEveryRank) {
   const TempFolder folder;
   const Words run = kTarRun + Words{"deepspeed=2",  "folder=" + folder.path(),
@@ -202,7 +202,7 @@ TEST(RankTarsTrainer, TheBestStayOnEveryRank) {
   Job job(2, in_turn({run + Words{"duration=2ep"}, run + Words{"duration=4ep"}}));
   ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
   EXPECT_THAT(names_in(folder.path()),
-              ElementsAre("ep1-rank0.tar", "ep1-rank1.tar", "ep4-rank0.tar", "ep4-rank1.tar",
+              ElementsAre("ep2-rank0.tar", "ep2-rank1.tar", "ep4-rank0.tar", "ep4-rank1.tar",
                           "latest-rank0.pt.tar", "latest-rank1.pt.tar"));
 }
 

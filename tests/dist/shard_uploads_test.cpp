@@ -80,13 +80,14 @@ TEST_F(ShardedUploads, WhatWasGoneOnFromIsRemovedInItsTurnHereAndThere) {
 }
 
 // The loss falls, so that the first evaluation has the largest one.
+// The second evaluation has the largest loss.
 TEST_F(ShardedUploads, TheBestStayHereAndThere) {
   const Words keeps = {"keep=1", "remote_keep=1", "best=eval/CrossEntropy"};
   Job job(2, in_turn({run(keeps + Words{"duration=2ep"}), run(keeps)}));
   ASSERT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
   EXPECT_THAT(part(job.output(0), 1), HasSubstr("begins at batch 8"));
-  EXPECT_THAT(kept_here(), ElementsAre("ep1-ba4", "ep3-ba12", "latest-rank0.pt"));
-  EXPECT_THAT(kept_there(), ElementsAre("ep1-ba4", "ep3-ba12", "latest-rank0.pt"));
+  EXPECT_THAT(kept_here(), ElementsAre("ep2-ba8", "ep3-ba12", "latest-rank0.pt"));
+  EXPECT_THAT(kept_there(), ElementsAre("ep2-ba8", "ep3-ba12", "latest-rank0.pt"));
 }
 
 // The job runs on two machines, whose folders have different paths.
