@@ -79,7 +79,6 @@ TEST_F(ShardedUploads, WhatWasGoneOnFromIsRemovedInItsTurnHereAndThere) {
   EXPECT_THAT(kept_there(), ElementsAre("ep2-ba8", "ep3-ba12", "latest-rank0.pt"));
 }
 
-// The loss falls, so that the first evaluation has the largest one.
 // The second evaluation has the largest loss.
 TEST_F(ShardedUploads, TheBestStayHereAndThere) {
   const Words keeps = {"keep=1", "remote_keep=1", "best=eval/CrossEntropy"};
