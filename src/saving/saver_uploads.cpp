@@ -162,8 +162,8 @@ void SaverUploads::note_failed_uploads() {
       const bool is_again = std::ranges::find(kept_, old.name, &UploadedSave::name) != kept_.end();
       if (is_again) continue;
       old.number = 0;
-      const auto is_newer = [&old](const UploadedSave& kept) {
-        return kept.timestamp.batch > old.timestamp.batch;
+      const auto is_newer = [&old](const UploadedSave& kept) {  // also one of the same batch
+        return kept.timestamp.batch >= old.timestamp.batch;
       };
       kept_.insert(std::ranges::find_if(kept_, is_newer), std::move(old));
     }
