@@ -10,8 +10,8 @@
 namespace cairn {
 
 // The first of two numbers that a Dirichlet distribution gives is distributed as Beta. For a small
-// alpha both of libtorch's numbers underflow, so Joehnk's method takes logarithms instead: of
-// x = u^(1/alpha) and y = v^(1/alpha) with x + y <= 1, x / (x + y) is distributed as Beta.
+// alpha both of libtorch's numbers underflow, so Joehnk's method is used, with logarithms. It draws
+// x = u^(1/alpha) and y = v^(1/alpha) until x + y <= 1. Then x / (x + y) is distributed as Beta.
 double Draws::beta(double alpha) {
   if (!(alpha > 0)) {
     throw UsageError(fmt::format("Draws::beta: alpha must be more than 0, found {}", alpha));

@@ -1,4 +1,4 @@
-// Profiler: which batches it records, what is in a trace, and which files it keeps.
+// Profiler: the batches that it records, the content of a trace, and the files that it keeps.
 #include "cairn/callbacks/profiler.h"
 
 #include <gmock/gmock.h>

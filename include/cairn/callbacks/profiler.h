@@ -18,8 +18,8 @@
 
 namespace cairn {
 
-// What the profiler does in a batch. kWarmup: records the phases and markers. kActive: also records
-// libtorch's operators. kActiveAndSave: also writes the trace at the end of the batch.
+// The profiler's part in a batch. kWarmup records the phases and markers. kActive also records
+// libtorch's operators. kActiveAndSave also writes the trace at the end of the batch.
 enum class ProfilerAction : std::uint8_t { kSkip, kWarmup, kActive, kActiveAndSave };
 
 // Called before each batch is fetched. `resumption_batch_idx`: the batch in the epoch at which the
@@ -55,7 +55,7 @@ struct ProfilerOptions {
   bool torch_prof_with_flops = true;      // estimated operations of products and convolutions
 };
 
-// A Trainer has at most one. Each rank writes a trace of its own, with
+// A Trainer has at most one. Each rank writes a trace of its own, which has:
 //  - the Trainer's phases: data, forward, backward, step, evaluation, saving;
 //  - a span for each batch, and the markers of your code;
 //  - libtorch's operators, on a GPU its kernels, too, if libtorch was built with Kineto.

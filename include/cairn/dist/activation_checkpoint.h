@@ -88,10 +88,10 @@ std::vector<at::Tensor> checkpoint_tensors(ComputeTensors compute,
 //
 // `function` and the arguments are copied, and kept until backward() is done with the result.
 // Copied tensors share memory. Tensors that require gradients, and are not parameters, must be
-// arguments, not captured. The result requires gradients even if nothing in the function does; then
-// backward() computes it again for nothing. What a lambda captures by reference must still exist in
-// backward(), and `function` must not change its arguments. State that `function` changes, such as
-// BatchNorm's running statistics, changes twice.
+// arguments, not captured. Objects that a lambda captures by reference must still exist in
+// backward(). `function` must not change its arguments. State that `function` changes, such as
+// BatchNorm's running statistics, changes twice. The result requires gradients even if nothing in
+// the function does; then backward() computes it again for nothing.
 //
 // backward() throws UsageError if it was called with `inputs`, or by torch::autograd::grad(), since
 // gradients are added to `.grad` within it; and if `function` gives another number of tensors than

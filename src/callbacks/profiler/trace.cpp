@@ -52,7 +52,7 @@ OrderedJson json_of(const kineto::KinetoEvent& event, std::int64_t rank) {
   } else {
     json["dur"] = duration_of(event);
   }
-  // Threads of the host count from 1. The streams of a GPU follow far behind.
+  // Threads of the host count from 1. The streams of a GPU have much larger numbers.
   constexpr std::int64_t kFirstStream = 1'000'000;
   json["tid"] = is_of_host ? static_cast<std::int64_t>(event.startThreadId())
                            : kFirstStream + static_cast<std::int64_t>(event.deviceResourceId());
