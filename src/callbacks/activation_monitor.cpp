@@ -7,9 +7,10 @@
 #include <map>
 #include <utility>
 
-#include "cairn/error.h"
 #include "cairn/train/logger.h"
 #include "cairn/train/state.h"
+
+#include "callbacks/counted_interval.h"
 
 namespace cairn {
 namespace {
@@ -177,15 +178,7 @@ thread_local ActivationMonitor::Watch* ActivationMonitor::Watch::current = nullp
 
 ActivationMonitor::ActivationMonitor(ActivationMonitorOptions options)
     : options_(std::move(options)) {
-  const Time& interval = options_.interval.time();
-  const bool is_counted =
-      interval.unit() == TimeUnit::kBatch || interval.unit() == TimeUnit::kEpoch;
-  if (!is_counted || interval.value() < 1) {
-    throw UsageError(
-        "ActivationMonitor: interval is a number of batches or epochs, at least 1, "
-        "not " +
-        interval.to_string());
-  }
+  check_counted_interval("ActivationMonitor", options_.interval.time());
 }
 ActivationMonitor::~ActivationMonitor() = default;
 ActivationMonitor::ActivationMonitor(ActivationMonitor&&) noexcept = default;

@@ -8,19 +8,13 @@
 #include "cairn/train/logger.h"
 #include "cairn/train/state.h"
 
+#include "callbacks/counted_interval.h"
 #include "train/data/batch_item.h"
 
 namespace cairn {
 
 ImageVisualizer::ImageVisualizer(ImageVisualizerOptions options) : options_(std::move(options)) {
-  const Time& interval = options_.interval.time();
-  const bool is_counted =
-      interval.unit() == TimeUnit::kBatch || interval.unit() == TimeUnit::kEpoch;
-  if (!is_counted || interval.value() < 1) {
-    throw UsageError(
-        "ImageVisualizer: interval is a number of batches or epochs, at least 1, not " +
-        interval.to_string());
-  }
+  check_counted_interval("ImageVisualizer", options_.interval.time());
   if (options_.num_images < 1) {
     throw UsageError("ImageVisualizer: num_images is at least 1, not " +
                      std::to_string(options_.num_images));

@@ -9,4 +9,11 @@ std::string environment(const char* name) {
   return value != nullptr ? value : "";
 }
 
+std::string first_given(std::initializer_list<std::string> candidates) {
+  for (const std::string& candidate : candidates) {
+    if (!candidate.empty()) return candidate;
+  }
+  return {};
+}
+
 }  // namespace cairn

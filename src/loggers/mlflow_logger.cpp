@@ -31,12 +31,6 @@ constexpr std::string_view kDatabricksUri = "databricks";
 constexpr std::string_view kFileScheme = "file:";
 constexpr std::size_t kLongestParam = 6000;  // bytes; MLflow refuses longer ones
 
-std::string or_environment(const std::optional<std::string>& given, const char* variable,
-                           const std::string& otherwise) {
-  const std::string set = environment(variable);
-  return given ? *given : set.empty() ? otherwise : set;
-}
-
 bool is_server(const std::string& uri) {
   return uri.starts_with(kDatabricksUri) || uri.starts_with("http://") ||
          uri.starts_with("https://");
@@ -196,11 +190,12 @@ void MLFlowLogger::init(State& state, Logger& /*logger*/) {
   impl_->trained_run = state.run_name;
   if (!impl_->is_enabled) return;
   const bool has_databricks = !environment("DATABRICKS_TOKEN").empty();
-  impl_->tracking_uri = or_environment(options.tracking_uri, "MLFLOW_TRACKING_URI",
-                                       has_databricks ? "databricks" : kDefaultFolder);
+  impl_->tracking_uri =
+      first_given({options.tracking_uri.value_or(""), environment("MLFLOW_TRACKING_URI"),
+                   has_databricks ? "databricks" : kDefaultFolder});
   mlflow::NewRun& run = impl_->run;
-  run.experiment_name =
-      or_environment(options.experiment_name, "MLFLOW_EXPERIMENT_NAME", kDefaultExperiment);
+  run.experiment_name = first_given({options.experiment_name.value_or(""),
+                                     environment("MLFLOW_EXPERIMENT_NAME"), kDefaultExperiment});
   if (impl_->tracking_uri.starts_with(kDatabricksUri) && !run.experiment_name.starts_with("/")) {
     throw UsageError(
         "MLFlowLogger: on Databricks experiment_name begins with \"/Users/YOU/\" or "

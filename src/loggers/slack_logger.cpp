@@ -21,10 +21,6 @@ namespace {
 
 constexpr int kMostBlocks = 50;  // of a message of Slack's
 
-std::string given_or_set(const std::optional<std::string>& given, const char* variable) {
-  return given ? *given : environment(variable);
-}
-
 List default_blocks(const Dict& entries) {
   List blocks;
   for (const auto& [key, value] : entries) {
@@ -117,9 +113,12 @@ SlackLogger& SlackLogger::operator=(SlackLogger&&) noexcept = default;
 void SlackLogger::init(State& state, Logger& /*logger*/) {
   if (dist::rank() != 0) return;
   const SlackLoggerOptions& options = impl_->options;
-  const std::string webhook = given_or_set(options.webhook_url, "SLACK_WEBHOOK_URL");
-  const std::string token = given_or_set(options.slack_logging_api_key, "SLACK_LOGGING_API_KEY");
-  impl_->channel = given_or_set(options.channel_id, "SLACK_LOGGING_CHANNEL_ID");
+  const std::string webhook =
+      first_given({options.webhook_url.value_or(""), environment("SLACK_WEBHOOK_URL")});
+  const std::string token = first_given(
+      {options.slack_logging_api_key.value_or(""), environment("SLACK_LOGGING_API_KEY")});
+  impl_->channel =
+      first_given({options.channel_id.value_or(""), environment("SLACK_LOGGING_CHANNEL_ID")});
   const bool has_channel = !token.empty() && !impl_->channel.empty();
   if (webhook.empty() && !has_channel) {
     throw UsageError(

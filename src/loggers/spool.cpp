@@ -41,7 +41,7 @@ void write_entry(const std::string& path, const std::string& text) {
 // A key that is wrong now may be replaced, and so may a server that does not know the run.
 bool is_about_rights(int http_status) { return http_status == 401 || http_status == 403; }
 
-// What an entry takes of a disk: its last block counts as a whole.
+// The room that an entry takes on a disk: its last block counts as a whole.
 std::uint64_t room_of(std::uint64_t bytes) {
   constexpr std::uint64_t kBlock = 4096;
   return (bytes + kBlock - 1) / kBlock * kBlock;

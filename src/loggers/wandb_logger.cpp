@@ -4,7 +4,6 @@
 #include <cctype>
 #include <map>
 #include <optional>
-#include <random>
 #include <utility>
 
 #include "cairn/dist/dist.h"
@@ -12,6 +11,7 @@
 #include "cairn/train/state.h"
 
 #include "core/environment.h"
+#include "core/text/random_name.h"
 #include "io/file.h"
 #include "io/machine.h"
 #include "loggers/logged_number.h"
@@ -24,21 +24,7 @@ namespace {
 // More than the batches by which a loss may be late.
 constexpr std::size_t kRowsKept = 32;
 
-std::string given(const std::string& option, const char* variable, const char* otherwise = "") {
-  if (!option.empty()) return option;
-  const std::string set = environment(variable);
-  return set.empty() ? otherwise : set;
-}
-
-// Eight characters, as W&B's tools draw them.
-std::string draw_id() {
-  constexpr std::string_view kDigits = "0123456789abcdefghijklmnopqrstuvwxyz";
-  std::random_device random;
-  std::string id(8, ' ');
-  for (char& c : id)
-    c = kDigits[random() % kDigits.size()];
-  return id;
-}
+constexpr std::size_t kIdLength = 8;  // as W&B's tools draw it
 
 // The metrics of one step, and when the first of them was logged.
 struct Row {
@@ -86,10 +72,13 @@ struct WandBLogger::Impl {
   double now() const { return options.now ? options.now() : system_seconds(); }
   double runtime() const { return now() - began; }
 
-  std::string folder() const { return join_path(given(options.dir, "WANDB_DIR", "."), "wandb"); }
+  std::string folder() const {
+    return join_path(first_given({options.dir, environment("WANDB_DIR"), "."}), "wandb");
+  }
   void begin_file() {
     if (file) return;
-    if (run.id.empty()) run.id = draw_id();  // Without a Trainer there is no after_load.
+    if (run.id.empty())
+      run.id = random_name(kIdLength);  // Without a Trainer there is no after_load.
     file.emplace(folder(), run, now());
   }
   void continue_file(Logger& logger) {
@@ -122,13 +111,13 @@ struct WandBLogger::Impl {
 };
 
 WandBLogger::WandBLogger(WandBLoggerOptions options) : impl_(std::make_unique<Impl>()) {
-  options.mode = given(options.mode, "WANDB_MODE", "offline");
+  options.mode = first_given({options.mode, environment("WANDB_MODE"), "offline"});
   if (options.mode != "offline" && options.mode != "disabled") {
     throw UsageError("WandBLogger: mode is \"offline\" or \"disabled\", not \"" + options.mode +
                      "\" (if it was not given, it is from WANDB_MODE); `wandb sync` sends an "
                      "offline run");
   }
-  const std::string id = given(options.id, "WANDB_RUN_ID");
+  const std::string id = first_given({options.id, environment("WANDB_RUN_ID")});
   if (!id.empty() && !is_id(id)) {
     throw UsageError("WandBLogger: an id has letters, digits, - and _, not \"" + id +
                      "\" (if it was not given, it is from WANDB_RUN_ID)");
@@ -151,12 +140,12 @@ void WandBLogger::init(State& state, Logger& /*logger*/) {
   impl_->state = &state;
   impl_->began = impl_->now();
   wandb::RunDescription& run = impl_->run;
-  run.entity = given(options.entity, "WANDB_ENTITY");
-  run.project = given(options.project, "WANDB_PROJECT", "uncategorized");
-  run.group = given(options.group, "WANDB_RUN_GROUP");
-  run.job_type = given(options.job_type, "WANDB_JOB_TYPE");
-  run.shown_name = given(options.name, "WANDB_NAME", state.run_name.c_str());
-  run.notes = given(options.notes, "WANDB_NOTES");
+  run.entity = first_given({options.entity, environment("WANDB_ENTITY")});
+  run.project = first_given({options.project, environment("WANDB_PROJECT"), "uncategorized"});
+  run.group = first_given({options.group, environment("WANDB_RUN_GROUP")});
+  run.job_type = first_given({options.job_type, environment("WANDB_JOB_TYPE")});
+  run.shown_name = first_given({options.name, environment("WANDB_NAME"), state.run_name});
+  run.notes = first_given({options.notes, environment("WANDB_NOTES")});
   run.tags = options.tags;
   run.host = node_name();
   if (options.rank_zero_only) return;
@@ -191,8 +180,8 @@ void WandBLogger::after_load(State& state, Logger& /*logger*/) {
   const auto& saved = impl_->saved;
   wandb::RunDescription& run = impl_->run;
   const bool is_saved_run = saved && saved->run_name == state.run_name;
-  run.id = given(impl_->options.id, "WANDB_RUN_ID");
-  if (run.id.empty()) run.id = is_saved_run ? saved->id : draw_id();
+  run.id = first_given({impl_->options.id, environment("WANDB_RUN_ID")});
+  if (run.id.empty()) run.id = is_saved_run ? saved->id : random_name(kIdLength);
   run.is_resumed = is_saved_run && run.id == saved->id;
   if (run.is_resumed) {
     run.first_step = saved->step;

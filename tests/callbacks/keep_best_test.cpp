@@ -189,6 +189,15 @@ TEST_F(KeepBestRun, AnEvaluationAfterTheSaveRanksIt) {
   EXPECT_THAT(kept(), ElementsAre(5, 20));
 }
 
+TEST_F(KeepBestRun, EvaluatingOtherDataAfterwardsChangesNoRank) {
+  Trainer trainer(options("5ba"));
+  trainer.fit();
+  const auto best = trainer.best_checkpoints();
+  values[5] = .99;  // the metric of the test data
+  trainer.eval(tiny_loader(4));
+  EXPECT_EQ(trainer.best_checkpoints(), best);
+}
+
 TEST_F(KeepBestRun, AnOlderValueDoesNotRankALaterCheckpoint) {
   TrainerOptions made = options("7ba");
   made.eval_interval = "2ba";

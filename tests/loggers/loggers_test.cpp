@@ -297,6 +297,20 @@ struct Sink {
   MessageSink before;
 };
 
+TEST(MessageSinkTest, GetsTheMessagesThatACsvFileHasNoPlaceFor) {
+  const TempFolder folder;
+  std::vector<std::string> sent;
+  const Sink sink([&sent](const std::string& message) { sent.push_back(message); });
+  State state;
+  Logger logger(state);
+  const auto csv = std::make_shared<FileLogger>(
+      FileLoggerOptions{.filename = folder / "log", .format = FileLogFormat::kCsv});
+  csv->init(state, logger);
+  logger.add(csv);
+  logger.log_message("warning: damaged");
+  EXPECT_THAT(sent, ElementsAre("warning: damaged"));
+}
+
 TEST(MessageSinkTest, IsStderrForWhatNoDestinationTakes) {
   State state;
   Logger logger(state);

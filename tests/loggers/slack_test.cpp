@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
+
 #include "cairn/error.h"
 #include "cairn/loggers/slack_logger.h"
 #include "cairn/train/state.h"
@@ -38,6 +40,9 @@ struct SlackTest : ::testing::Test {
     if (asked.method != "POST" || !asked.header("content-type").starts_with("application/json") ||
         !body.is_object() || !body.contains("blocks") || body["blocks"].size() > 50) {
       return {.status = 400, .body = "invalid_payload"};
+    }
+    if (asked.path() == "/hook/secret" && is_refusing) {
+      return {.status = 400, .body = R"({"message": "no hook at /hook/secret"})"};
     }
     if (asked.path() == "/hook/secret") {
       bodies.push_back(body);
@@ -84,6 +89,7 @@ struct SlackTest : ::testing::Test {
   TempFolder folder;
   std::mutex mutex;
   std::vector<Json> bodies;
+  std::atomic<bool> is_refusing = false;  // with an answer that repeats the address
   std::shared_ptr<LogRecorder> recorder = std::make_shared<LogRecorder>();
   HttpServer server{[this](const ReceivedRequest& asked) { return answer(asked); }};
 };
@@ -131,6 +137,14 @@ TEST_F(SlackTest, LongMessagesAreCutAndFormatsAreYours) {
   };
   log_and_close(SlackLogger(made));
   EXPECT_THAT(texts(), ElementsAre(ElementsAre("1"), ElementsAre("1")));
+}
+
+TEST_F(SlackTest, AnAnswerWithTheWebhookIsShownWithoutIt) {
+  is_refusing = true;
+  log_and_close(SlackLogger(options()));
+  ASSERT_THAT(recorder->messages, ::testing::SizeIs(1));
+  EXPECT_THAT(recorder->messages[0], AllOf(HasSubstr("1 were refused"),
+                                           HasSubstr("Slack's webhook"), Not(HasSubstr("secret"))));
 }
 
 TEST_F(SlackTest, NoErrorShowsTheWebhook) {

@@ -60,6 +60,18 @@ TEST(DrawsTest, FollowsTheDistributions) {
   EXPECT_EQ(std::get<0>(at::_unique(draws.choice(torch::ones({6}), 6))).size(0), 6);
 }
 
+// Beta of a small alpha is near 0 or 1. Numbers that underflow would give exactly 0.5.
+TEST(DrawsTest, ASmallAlphaGivesNumbersAtTheEnds) {
+  Draws draws;
+  torch::manual_seed(9);
+  int at_an_end = 0;
+  for (int i = 0; i < 1000; ++i) {
+    const double number = draws.beta(0.001);
+    at_an_end += number < 0.01 || number > 0.99 ? 1 : 0;
+  }
+  EXPECT_GE(at_an_end, 980);  // 99.1 % of the distribution
+}
+
 TEST(DrawsTest, RefusesWhatCannotBeDrawn) {
   Draws draws;
   EXPECT_THROW(draws.beta(0), UsageError);
@@ -210,6 +222,10 @@ TEST(LayerFreezingTest, FreezesTheFirstLayersAndNeverTheLast) {
   EXPECT_EQ(freeze_layers(*net, 1.0).layers, 2);
   EXPECT_FALSE(net->parameters()[2].requires_grad());
   EXPECT_TRUE(net->parameters()[4].requires_grad());
+  // A run in samples may end after its end, in the middle of an epoch.
+  EXPECT_EQ(freeze_layers(*net, 1.5).layers, 2);
+  EXPECT_EQ(freeze_layers(*net, 1.5, {.freeze_start = 1}).layers, 0);
+  EXPECT_TRUE(net->parameters()[4].requires_grad());
 }
 
 TEST(LayerFreezingTest, ALoadFreezesAndTheLoadOfTheOldStateThaws) {
@@ -251,6 +267,14 @@ TEST(SelectiveBackpropTest, RunsBeforeOthersAndKeepsTheLargestLosses) {
   EXPECT_GT(selected.input.min().item<double>(), 25);
 }
 
+TEST(SelectiveBackpropTest, KeepsAtLeastOneSample) {
+  const auto same = [](const at::Tensor& input) { return input; };
+  const at::Tensor one = torch::ones({1, 3});
+  const at::Tensor target = torch::zeros({1}, torch::kLong);
+  EXPECT_EQ(select_using_loss(one, target, same, {.keep = 0.5}).input.size(0), 1);
+  EXPECT_THROW(select_using_loss(one, target, same, {.keep = 0}), UsageError);
+}
+
 TEST(SelectiveBackpropTest, WantsALossForEachSample) {
   const at::Tensor input = torch::zeros({4, 3});
   const auto same = [](const at::Tensor& x) { return x; };
@@ -275,6 +299,15 @@ TEST(SeqLengthWarmupTest, NamesWhatTheBatchLacks) {
   EXPECT_THROW(set_batch_sequence_length(with_labels, 4), UsageError);
   EXPECT_THROW(set_batch_sequence_length(with_labels, 4, {.truncate = false}), UsageError);
   EXPECT_EQ(ids.size(1), 8);
+}
+
+TEST(SeqLengthWarmupTest, LeavesTheBatchThatItIsGivenAsItIs) {
+  const at::Tensor ids = torch::arange(1, 9).unsqueeze(0);  // one sample: its slice is contiguous
+  const Batch batch = Batch::named({{"input_ids", ids}, {"attention_mask", torch::ones_like(ids)}});
+  const at::Tensor before = ids.clone();
+  const Batch cut = set_batch_sequence_length(batch, 4, {.preserve_end_of_sequence = true});
+  EXPECT_TRUE(cut["input_ids"].equal(torch::tensor({{1, 2, 3, 8}}, torch::kLong)));
+  EXPECT_TRUE(ids.equal(before));
 }
 
 TEST(SeqLengthWarmupTest, WantsADurationThatItsStepsFitInto) {

@@ -30,6 +30,18 @@ FileDescriptor open_to_continue(const std::string& path, int flags) {
   return file;
 }
 
+std::uint64_t size_of(const FileDescriptor& file, const std::string& path) {
+  struct stat info = {};
+  if (fstat(file.get(), &info) != 0) throw_storage_error(errno, "cannot read " + path);
+  return static_cast<std::uint64_t>(info.st_size);
+}
+
+void cut(const FileDescriptor& file, const std::string& path, std::uint64_t size) {
+  if (ftruncate(file.get(), static_cast<off_t>(size)) != 0) {
+    throw_storage_error(errno, "cannot shorten " + path);
+  }
+}
+
 }  // namespace
 
 AppendFile::AppendFile(std::string path, bool truncate) : path_(std::move(path)) {
@@ -46,6 +58,14 @@ void AppendFile::append(std::string_view text) {
   if (error != 0) throw_storage_error(error, "cannot write to " + path_);
 }
 
+bool cut_file(const std::string& path, std::uint64_t size) {
+  const auto info = posix_file_system().stat(path, /*follow=*/false);
+  if (!info || info->type != FileInfo::Type::kRegular) return false;
+  const FileDescriptor file = open_to_continue(path, 0);
+  if (size_of(file, path) > size) cut(file, path, size);
+  return true;
+}
+
 ContinuedFile::ContinuedFile(std::string path, std::string_view begin) : path_(std::move(path)) {
   posix_file_system().make_folders(parent_path(path_));
   file_ = open_to_continue(path_, O_CREAT | O_EXCL);
@@ -58,16 +78,13 @@ ContinuedFile::ContinuedFile(std::string path, std::string_view begin, std::uint
   if (pread(file_.get(), found.data(), found.size(), 0) != std::ssize(found) || found != begin) {
     throw CorruptError(path_ + " is another kind of file than the one to be continued", path_);
   }
-  struct stat info = {};
-  if (fstat(file_.get(), &info) != 0) throw_storage_error(errno, "cannot read " + path_);
-  if (static_cast<std::uint64_t>(info.st_size) < size) {
+  const std::uint64_t found_size = size_of(file_, path_);
+  if (found_size < size) {
     throw CorruptError(fmt::format("{} has {} bytes, too few to be continued after byte {}", path_,
-                                   info.st_size, size),
+                                   found_size, size),
                        path_);
   }
-  if (ftruncate(file_.get(), static_cast<off_t>(size)) != 0) {
-    throw_storage_error(errno, "cannot continue " + path_);
-  }
+  cut(file_, path_, size);
 }
 
 // If a call fails, the next one overwrites what it has written.

@@ -24,6 +24,10 @@ class AppendFile {
   FileDescriptor file_;
 };
 
+// Cuts off what follows the first `size` bytes of a regular file. Returns false if there is no such
+// file. Throws StorageError.
+bool cut_file(const std::string& path, std::uint64_t size);
+
 // A file of records, which can be continued at an earlier size. append() is as AppendFile's.
 class ContinuedFile {
  public:

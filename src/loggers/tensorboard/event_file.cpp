@@ -11,7 +11,6 @@
 #include "core/hash/crc32c.h"
 #include "io/file.h"
 #include "io/machine.h"
-#include "loggers/cut_file.h"
 
 namespace cairn {
 namespace {

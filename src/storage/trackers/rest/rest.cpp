@@ -5,6 +5,7 @@
 
 #include "cairn/error.h"
 
+#include "core/environment.h"
 #include "net/digest.h"
 
 namespace cairn {
@@ -154,13 +155,6 @@ Json array_of(const Json& object, const char* name) {
 Json object_of(const Json& object, const char* name) {
   const auto found = object.is_object() ? object.find(name) : object.end();
   return found != object.end() && found->is_object() ? *found : Json::object();
-}
-
-std::string first_given(std::initializer_list<std::string> candidates) {
-  for (const std::string& candidate : candidates) {
-    if (!candidate.empty()) return candidate;
-  }
-  return {};
 }
 
 }  // namespace cairn

@@ -61,7 +61,4 @@ bool flag_of(const Json& object, const char* name);
 Json array_of(const Json& object, const char* name);
 Json object_of(const Json& object, const char* name);
 
-// The first text that is not empty.
-std::string first_given(std::initializer_list<std::string> candidates);
-
 }  // namespace cairn

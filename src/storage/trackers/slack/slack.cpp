@@ -14,6 +14,14 @@ namespace {
 
 constexpr std::size_t kLongestError = 100;
 
+// The path of a webhook is a secret: no message has it, also if the server's answer does.
+class WebhookRemote final : public RestRemote {
+ public:
+  explicit WebhookRemote(const RestServer& server) : RestRemote(server, "", "Slack's webhook") {
+    keep_secret({server.url.path});
+  }
+};
+
 // The address of a message is the server's whole URL: its one endpoint has no key. A webhook is
 // called "Slack's webhook" in messages, since its URL is a secret.
 std::shared_ptr<RestRemote> remote_of(const Address& address) {
@@ -28,8 +36,8 @@ std::shared_ptr<RestRemote> remote_of(const Address& address) {
       .authorization = fixed_authorization(is_webhook ? "" : bearer(address.token)),
       .keys = is_webhook ? "SLACK_WEBHOOK_URL" : "SLACK_LOGGING_API_KEY",
       .settings = remote_settings()};
-  return std::make_shared<RestRemote>(server, "",
-                                      is_webhook ? "Slack's webhook" : "Slack's chat.postMessage");
+  if (is_webhook) return std::make_shared<WebhookRemote>(server);
+  return std::make_shared<RestRemote>(server, "", "Slack's chat.postMessage");
 }
 
 // The API answers 200 for errors, too: {"ok": false, "error": "channel_not_found"}.

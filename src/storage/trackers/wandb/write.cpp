@@ -14,11 +14,11 @@
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <random>
 
 #include "cairn/error.h"
 
 #include "core/text/printable.h"
+#include "core/text/random_name.h"
 #include "net/digest.h"
 #include "storage/trackers/rest/signed_remote.h"
 
@@ -55,15 +55,7 @@ constexpr const char* kWritten =
 
 std::string md5_base64(ByteView bytes) { return base64(md5({&bytes, 1})); }
 
-// W&B's tools identify by such an id what they make.
-std::string client_id() {
-  constexpr std::string_view kDigits = "0123456789abcdefghijklmnopqrstuvwxyz";
-  std::random_device random;
-  std::string id(128, ' ');
-  for (char& c : id)
-    c = kDigits[random() % kDigits.size()];
-  return id;
-}
+constexpr std::size_t kClientIdLength = 128;  // of the ids by which W&B's tools know what they make
 
 // The number after `word`, which must begin a part of the name: 20 for "ba" in "ep1-ba20-rank0.pt".
 std::string number_after(const std::string& name, const std::string& word) {
@@ -131,8 +123,8 @@ class NewArtifact {
                   {"digest", digest_of_all()},
                   {"digestAlgorithm", "MANIFEST_MD5"},
                   {"enableDigestDeduplication", true},
-                  {"clientID", client_id()},
-                  {"sequenceClientID", client_id()}};
+                  {"clientID", random_name(kClientIdLength)},
+                  {"sequenceClientID", random_name(kClientIdLength)}};
     if (!epoch.empty() && !batch.empty()) {
       add("ep" + epoch + "-ba" + batch);
       const Json metadata = {{"timestamp/epoch", std::stoull(epoch)},
