@@ -42,6 +42,9 @@ class FakeTrackers final : public FakeServer {
   // How many of W&B's artifacts were begun and never committed.
   std::size_t pending_artifacts();
   std::set<std::string> runs_of_wandb();  // "entity/project/id"
+  // What W&B shows of "entity/project/id": {"fields": {...}, "history": [...], "summary": {...},
+  // "exitcode": null or a number}.
+  Json streamed_to(const std::string& run);
   // The input that created "entity/project/name:alias". Null if there is none.
   Json input_of_artifact(const std::string& name);
   // From now on, committed files have other bytes than the client sent.
@@ -125,7 +128,7 @@ class FakeTrackers final : public FakeServer {
   std::map<std::string, std::string> named_;   // Ids by "entity/project/name:alias".
   std::map<std::string, int> versions_;        // Number of committed versions, by collection.
   std::map<std::string, std::string> wandb_clients_;  // Ids of artifacts by clientID.
-  std::set<std::string> wandb_runs_;                  // "entity/project/id"
+  std::map<std::string, Json> wandb_runs_;            // streamed_to(), by "entity/project/id".
   bool loses_bytes_ = false;
   int next_ = 0;
   int url_era_ = 0;

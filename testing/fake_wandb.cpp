@@ -213,7 +213,10 @@ Json FakeTrackers::input_of_artifact(const std::string& name) {
 
 std::set<std::string> FakeTrackers::runs_of_wandb() {
   const std::scoped_lock lock(mutex_);
-  return wandb_runs_;
+  std::set<std::string> runs;
+  for (const auto& [run, shown] : wandb_runs_)
+    runs.insert(run);
+  return runs;
 }
 
 bool FakeTrackers::is_logged_in(const Asked& asked) const {
@@ -277,7 +280,7 @@ HttpReply FakeTrackers::wandb_query(const std::string& call, const Json& of) {
     return first != files_.end() && first->first.starts_with(beginning);
   };
   const auto run = wandb_runs_.lower_bound(in);
-  const bool has_run = run != wandb_runs_.end() && run->starts_with(in);
+  const bool has_run = run != wandb_runs_.end() && run->first.starts_with(in);
   if (!has(project) && !has_run) return data({{"project", nullptr}});
   if (call == "artifactCollections(") {
     return data(
@@ -347,7 +350,9 @@ HttpReply FakeTrackers::wandb_change(const std::string& call, const Json& of) {
   const std::string entity = of.value("entity", "");
   const std::string project = of.value("project", "");
   const std::string name = of.value("name", "");
-  const bool is_new = wandb_runs_.insert(entity + "/" + project + "/" + name).second;
+  const Json empty = {{"history", Json::array()}, {"summary", nullptr}, {"exitcode", nullptr}};
+  const auto [run, is_new] = wandb_runs_.try_emplace(entity + "/" + project + "/" + name, empty);
+  run->second["fields"] = of;
   const Json its_project = {
       {"id", "UHI"}, {"name", project}, {"entity", {{"id", "RW4"}, {"name", entity}}}};
   const Json bucket = {{"id", "UnVu"},
@@ -358,18 +363,6 @@ HttpReply FakeTrackers::wandb_change(const std::string& call, const Json& of) {
                        {"sweepName", nullptr},
                        {"project", its_project}};
   return data({{"upsertBucket", {{"bucket", bucket}, {"inserted", is_new}}}});
-}
-
-// Accepts a run's metrics, which are not kept, and its end.
-HttpReply FakeTrackers::file_stream(const Asked& asked, const std::string& path) {
-  const Json body = Json::parse(asked.body, nullptr, /*allow_exceptions=*/false);
-  const std::string run = path.substr(0, path.rfind('/'));
-  const bool is_right = asked.method == "POST" && path.ends_with("/file_stream") &&
-                        body.is_object() && (body.contains("files") || body.contains("complete"));
-  if (!is_right) return violation("a stream of files");
-  if (!wandb_runs_.contains(run)) return {.status = 404, .body = R"({"error": "run not found"})"};
-  return {.headers = {{"Content-Type", "application/json"}},
-          .body = R"({"exitcode": null, "limits": {}})"};
 }
 
 HttpReply FakeTrackers::create_artifact(const Json& input) {

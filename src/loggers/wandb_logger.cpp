@@ -17,12 +17,17 @@
 #include "loggers/logged_number.h"
 #include "loggers/system_seconds.h"
 #include "loggers/wandb/run_file.h"
+#include "loggers/wandb/run_stream.h"
+#include "storage/trackers/wandb/run_sender.h"
 
 namespace cairn {
 namespace {
 
 // More than the batches by which a loss may be late.
 constexpr std::size_t kRowsKept = 32;
+
+// Between two summaries while the run is trained.
+constexpr double kSummarySeconds = 10;
 
 constexpr std::size_t kIdLength = 8;  // as W&B's tools draw it
 
@@ -36,10 +41,12 @@ struct Row {
 struct SavedRun {
   std::string run_name;
   std::string id;
-  std::string folder;
+  std::string folder;  // of its file; "" for a run on the server
   wandb::RecordPosition position;
   double runtime = 0;
   std::int64_t step = 0;
+  std::int64_t rows = 0;
+  Dict summary;
 };
 
 // Neither may lead to another folder: both are in names of files.
@@ -62,11 +69,15 @@ struct WandBLogger::Impl {
   const State* state = nullptr;  // nullptr: nothing is logged
   wandb::RunDescription run = {};
   std::optional<SavedRun> saved = {};
-  std::optional<wandb::RunFile> file = {};
+  std::unique_ptr<wandb::RunWriter> writer = {};
+  wandb::RunFile* file = nullptr;         // the writer, if it is one
+  wandb::RunStream* stream = nullptr;     // the writer, if it is one
   std::map<std::int64_t, Row> rows = {};  // by step; not yet written
-  Dict config = {};                       // not yet written
-  Dict summary = {};                      // the last value of each metric
-  double began = 0;                       // minus the time for which the run was trained before
+  std::int64_t rows_written = 0;
+  Dict config = {};            // not yet written
+  Dict summary = {};           // the last value of each metric
+  double began = 0;            // minus the time for which the run was trained before
+  double summary_written = 0;  // when
   bool is_training = false;
 
   double now() const { return options.now ? options.now() : system_seconds(); }
@@ -75,47 +86,70 @@ struct WandBLogger::Impl {
   std::string folder() const {
     return join_path(first_given({options.dir, environment("WANDB_DIR"), "."}), "wandb");
   }
-  void begin_file() {
-    if (file) return;
+  // Of entries that wait for the server; the next start of the run finds them.
+  std::string unsent_folder() const {
+    return join_path(join_path(folder(), "unsent"),
+                     state->run_name + "-rank" + std::to_string(dist::rank()));
+  }
+  void begin(Logger* logger = nullptr) {
+    if (writer) return;
     if (run.id.empty())
       run.id = random_name(kIdLength);  // Without a Trainer there is no after_load.
-    file.emplace(folder(), run, now());
+    summary_written = now();
+    if (options.mode == "online") {
+      auto made = std::make_unique<wandb::RunStream>(run, unsent_folder(), wandb::run_sender());
+      stream = made.get();
+      writer = std::move(made);
+      return;
+    }
+    auto made = logger != nullptr ? continued_file(*logger) : nullptr;
+    if (!made) made = std::make_unique<wandb::RunFile>(folder(), run, now());
+    file = made.get();
+    writer = std::move(made);
   }
-  void continue_file(Logger& logger) {
-    if (file || !run.is_resumed || saved->id != run.id) return;
+  std::unique_ptr<wandb::RunFile> continued_file(Logger& logger) {
+    if (!run.is_resumed || saved->folder.empty()) return nullptr;
     const std::string path = wandb::path_of_run(folder(), saved->folder, run.id);
-    if (!posix_file_system().stat(path, /*follow=*/false)) return;
+    if (!posix_file_system().stat(path, /*follow=*/false)) return nullptr;
     try {
-      file.emplace(path, saved->position);
+      return std::make_unique<wandb::RunFile>(path, saved->position);
     } catch (const CorruptError& e) {
       logger.log_message(std::string("warning: ") + e.what() +
                          "; W&B's run goes on in a second file");
+      return nullptr;
     }
   }
   void write_config() {
-    if (!config.empty()) file->write_config(std::exchange(config, Dict()));
+    if (!config.empty()) writer->write_config(std::exchange(config, Dict()));
   }
   void write_first_row() {
     const auto& [step, row] = *rows.begin();
-    file->write_row(step, row.metrics, row.time - began, row.time);
+    writer->write_row({.number = rows_written++,
+                       .step = step,
+                       .metrics = row.metrics,
+                       .runtime = row.time - began,
+                       .time = row.time});
     rows.erase(rows.begin());
   }
+  void write_summary() {
+    writer->write_summary(summary);
+    summary_written = now();
+  }
   void write_all() {
-    if (!file) return;
+    if (!writer) return;
     const bool has_new = !rows.empty();
     write_config();
     while (!rows.empty())
       write_first_row();
-    if (has_new) file->write_summary(summary);
+    if (has_new) write_summary();
   }
 };
 
 WandBLogger::WandBLogger(WandBLoggerOptions options) : impl_(std::make_unique<Impl>()) {
-  options.mode = first_given({options.mode, environment("WANDB_MODE"), "offline"});
-  if (options.mode != "offline" && options.mode != "disabled") {
-    throw UsageError("WandBLogger: mode is \"offline\" or \"disabled\", not \"" + options.mode +
-                     "\" (if it was not given, it is from WANDB_MODE); `wandb sync` sends an "
-                     "offline run");
+  options.mode = first_given({options.mode, environment("WANDB_MODE"), "online"});
+  if (options.mode != "online" && options.mode != "offline" && options.mode != "disabled") {
+    throw UsageError("WandBLogger: mode is \"online\", \"offline\" or \"disabled\", not \"" +
+                     options.mode + "\" (if it was not given, it is from WANDB_MODE)");
   }
   const std::string id = first_given({options.id, environment("WANDB_RUN_ID")});
   if (!id.empty() && !is_id(id)) {
@@ -131,7 +165,7 @@ WandBLogger& WandBLogger::operator=(WandBLogger&&) noexcept = default;
 std::string WandBLogger::run_id() const { return impl_->run.id; }
 
 std::string WandBLogger::run_dir() const {
-  return impl_->file ? parent_path(impl_->file->path()) : "";
+  return impl_->file != nullptr ? parent_path(impl_->file->path()) : "";
 }
 
 void WandBLogger::init(State& state, Logger& /*logger*/) {
@@ -148,6 +182,7 @@ void WandBLogger::init(State& state, Logger& /*logger*/) {
   run.notes = first_given({options.notes, environment("WANDB_NOTES")});
   run.tags = options.tags;
   run.host = node_name();
+  if (options.mode == "online") wandb::run_sender();  // a missing key ends the start
   if (options.rank_zero_only) return;
   if (run.group.empty()) run.group = run.shown_name;
   run.shown_name += "-rank" + std::to_string(dist::rank());
@@ -163,16 +198,18 @@ void WandBLogger::log_metrics(const Dict& metrics, std::int64_t step) {
     row->second.metrics.set(key, logged);
     impl_->summary.set(key, logged);
   }
-  if (impl_->rows.size() > kRowsKept) impl_->begin_file();
+  if (impl_->rows.size() <= kRowsKept) return;
+  impl_->begin();
   while (impl_->rows.size() > kRowsKept)
     impl_->write_first_row();
+  if (impl_->now() - impl_->summary_written >= kSummarySeconds) impl_->write_summary();
 }
 
 void WandBLogger::log_hyperparameters(const Dict& hyperparameters) {
   if (impl_->state == nullptr) return;
   for (const auto& [key, value] : hyperparameters)
     impl_->config.set(key, value);
-  if (impl_->file) impl_->write_config();
+  if (impl_->writer) impl_->write_config();
 }
 
 void WandBLogger::after_load(State& state, Logger& /*logger*/) {
@@ -186,6 +223,8 @@ void WandBLogger::after_load(State& state, Logger& /*logger*/) {
   if (run.is_resumed) {
     run.first_step = saved->step;
     impl_->began = impl_->now() - saved->runtime;
+    impl_->rows_written = saved->rows;
+    impl_->summary = saved->summary;
   }
   if (impl_->options.rank_zero_only || dist::world_size() == 1) return;
   run.id = dist::broadcast_value(run.id).as_str();
@@ -196,8 +235,7 @@ void WandBLogger::after_load(State& state, Logger& /*logger*/) {
 // training after it as they are.
 void WandBLogger::fit_start(State& /*state*/, Logger& logger) {
   if (impl_->state == nullptr) return;
-  impl_->continue_file(logger);
-  impl_->begin_file();
+  impl_->begin(&logger);
   impl_->write_config();
   impl_->is_training = true;
 }
@@ -209,24 +247,41 @@ void WandBLogger::fit_end(State& /*state*/, Logger& /*logger*/) {
 
 void WandBLogger::eval_end(State& /*state*/, Logger& /*logger*/) { impl_->write_all(); }
 
-void WandBLogger::close(State& /*state*/, Logger& /*logger*/) {
+void WandBLogger::batch_end(State& /*state*/, Logger& logger) {
+  if (impl_->stream == nullptr) return;
+  const std::string warning = impl_->stream->spool().take_warning("WandBLogger");
+  if (!warning.empty()) logger.log_message(warning);
+}
+
+void WandBLogger::close(State& /*state*/, Logger& logger) {
   if (impl_->state == nullptr) return;
-  if (!impl_->rows.empty()) impl_->begin_file();
-  if (!impl_->file) return;
+  if (!impl_->rows.empty()) impl_->begin();
+  if (!impl_->writer) return;
   impl_->write_all();
-  impl_->file->write_exit(impl_->is_training ? 1 : 0, impl_->runtime());
-  impl_->file.reset();
+  impl_->writer->write_exit(impl_->is_training ? 1 : 0, impl_->runtime());
+  if (impl_->stream != nullptr) {
+    impl_->stream->spool().wait(impl_->options.upload_timeout);
+    const std::string problems = impl_->stream->spool().problems("WandBLogger");
+    if (!problems.empty()) logger.log_message(problems);
+  }
+  impl_->file = nullptr;
+  impl_->stream = nullptr;
+  impl_->writer.reset();
 }
 
 Value WandBLogger::state_dict() const {
   impl_->write_all();
-  if (!impl_->file) return Dict{};
-  const wandb::RecordPosition position = impl_->file->position();
-  return Dict{
-      {"run_name", impl_->state->run_name},   {"run_id", impl_->run.id},
-      {"folder", base_name(run_dir())},       {"bytes", static_cast<std::int64_t>(position.bytes)},
-      {"records", position.records},          {"runtime", impl_->runtime()},
-      {"step", impl_->state->timestamp.batch}};
+  if (!impl_->writer) return Dict{};
+  Dict saved = {{"run_name", impl_->state->run_name}, {"run_id", impl_->run.id},
+                {"runtime", impl_->runtime()},        {"step", impl_->state->timestamp.batch},
+                {"rows", impl_->rows_written},        {"summary", impl_->summary}};
+  if (impl_->file != nullptr) {
+    const wandb::RecordPosition position = impl_->file->position();
+    saved.set("folder", base_name(run_dir()));
+    saved.set("bytes", static_cast<std::int64_t>(position.bytes));
+    saved.set("records", position.records);
+  }
+  return saved;
 }
 
 void WandBLogger::load_state_dict(const Value& state) {
@@ -235,22 +290,29 @@ void WandBLogger::load_state_dict(const Value& state) {
     const Value* value = state.find(key);
     return value != nullptr && value->is_str() ? value->as_str() : std::string();
   };
-  const auto bytes = count_in(state, "bytes");
-  const auto records = count_in(state, "records");
   const auto step = count_in(state, "step");
+  const auto rows = count_in(state, "rows");
   const Value* runtime = state.find("runtime");
-  if (!is_id(text("run_id")) || !is_id(text("folder")) || !bytes || !records || !step ||
-      runtime == nullptr || runtime->kind() != Kind::kFloat) {
+  const Value* summary = state.find("summary");
+  const std::string folder = text("folder");
+  const auto bytes = folder.empty() ? 0 : count_in(state, "bytes");
+  const auto records = folder.empty() ? 0 : count_in(state, "records");
+  if (!is_id(text("run_id")) || !(folder.empty() || is_id(folder)) || !bytes || !records || !step ||
+      !rows || runtime == nullptr || runtime->kind() != Kind::kFloat || summary == nullptr ||
+      !summary->is_dict()) {
     throw MismatchError(
         "WandBLogger's state has a \"run_id\" and a \"folder\" (letters, digits, - and _), the "
-        "counts \"bytes\", \"records\" and \"step\", and the number \"runtime\"");
+        "counts \"bytes\", \"records\", \"step\" and \"rows\", the number \"runtime\" and the "
+        "dict \"summary\"");
   }
   impl_->saved = {.run_name = text("run_name"),
                   .id = text("run_id"),
-                  .folder = text("folder"),
+                  .folder = folder,
                   .position = {.bytes = static_cast<std::uint64_t>(*bytes), .records = *records},
                   .runtime = runtime->as_float(),
-                  .step = *step};
+                  .step = *step,
+                  .rows = *rows,
+                  .summary = summary->as_dict()};
 }
 
 }  // namespace cairn

@@ -11,6 +11,7 @@
 #include "storage/sftp/config.h"
 #include "storage/trackers/mlflow/tracking.h"
 #include "storage/trackers/slack/slack.h"
+#include "storage/trackers/wandb/run_sender.h"
 
 namespace cairn {
 namespace {
@@ -63,6 +64,10 @@ std::function<void(const std::string& message)> slack::sender(const Address& /*a
 
 std::unique_ptr<mlflow::Tracking> mlflow::tracking_server(const std::string& tracking_uri) {
   refuse_network(tracking_uri);
+}
+
+std::function<void(const std::string& entry)> wandb::run_sender() {
+  refuse_network("Weights & Biases");
 }
 
 std::map<std::string, ObjectStoreFactory> network_stores() {

@@ -6,8 +6,7 @@
 //     checkpoint that the job made is whole.
 //  4. No temporary file is left, beside the checkpoints or in $TMPDIR.
 //
-// CAIRN_ATTACK_ALLOCATIONS in the environment is "all" or the number of one allocation. Without it,
-// the test attacks some allocations of each job.
+// testing/cases.h says how many allocations of each job are attacked.
 #include "memory.h"
 
 #include <gmock/gmock.h>
@@ -28,9 +27,9 @@
 #include "checkpoint/plan/save_pipeline.h"
 #include "child.h"
 #include "cli/shell/tool.h"
-#include "core/environment.h"
 #include "io/durable/atomic_file.h"
 #include "storage/local/local_store.h"
+#include "testing/cases.h"
 #include "testing/environment_variable.h"
 #include "testing/sample_checkpoint.h"
 #include "testing/sharded_folder.h"
@@ -40,6 +39,7 @@ namespace cairn::attack {
 namespace {
 
 namespace fs = std::filesystem;
+using cairn::testing::chosen_cases;
 using cairn::testing::EnvironmentVariable;
 using cairn::testing::sample_checkpoint;
 using cairn::testing::sample_info;
@@ -374,15 +374,10 @@ TEST_P(FailedAllocation, IsAnErrorAndLosesNothing) {
   ASSERT_EQ(straight.exit_code, GetParam().code) << straight.text();
   const std::uint64_t allocations = std::stoull(straight.lines("allocations"));
   ASSERT_GT(allocations, 20U);
-  const std::string which = environment("CAIRN_ATTACK_ALLOCATIONS");
-  const bool is_one = !which.empty() && which != "all";
-  const std::uint64_t first = is_one ? std::stoull(which) : 1;
-  const std::uint64_t last = is_one ? first : allocations;
-  const std::uint64_t step = which == "all" ? 1 : allocations / GetParam().some + 1;
-  for (std::uint64_t at = first; at <= last; at += step) {
+  for (const std::uint64_t at : chosen_cases(allocations, GetParam().some)) {
     SCOPED_TRACE("allocation " + std::to_string(at) + " of " + std::to_string(allocations));
     expect_survives(at);
-    if (HasFailure() && which.empty()) return;  // one failure is enough to read
+    if (HasFailure()) return;  // one failure is enough to read
   }
 }
 

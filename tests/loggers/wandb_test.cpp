@@ -83,6 +83,7 @@ WandBLoggerOptions options_in(const TempFolder& folder) {
           .tags = {"small", "cpu"},
           .id = "run1",
           .dir = folder.path(),
+          .mode = "offline",
           .now = [seconds = kNow]() mutable { return seconds += 0.001; }};
 }
 
@@ -233,15 +234,16 @@ TEST(WandBLoggerTest, DisabledItWritesNothing) {
 }
 
 TEST(WandBLoggerTest, RefusesModesAndIdsThatItCannotWrite) {
-  EXPECT_THROW(WandBLogger({.mode = "online"}), UsageError);
+  EXPECT_THROW(WandBLogger({.mode = "dryrun"}), UsageError);
   EXPECT_THROW(WandBLogger({.id = "../run"}), UsageError);
 }
 
 TEST(WandBLoggerTest, AStateCannotNameAnotherFile) {
   WandBLogger logger;
   const auto state = [](const char* id, const char* folder) {
-    return Dict{{"run_name", "night"}, {"run_id", id}, {"folder", folder}, {"bytes", 7},
-                {"records", 0},        {"step", 0},    {"runtime", 0.5}};
+    return Dict{{"run_name", "night"}, {"run_id", id},   {"folder", folder},
+                {"bytes", 7},          {"records", 0},   {"step", 0},
+                {"rows", 0},           {"runtime", 0.5}, {"summary", Dict{}}};
   };
   logger.load_state_dict(state("run1", "offline-run-20251129_203000-run1"));
   EXPECT_THROW(logger.load_state_dict(state("run1", "..")), MismatchError);
@@ -253,8 +255,8 @@ TEST(WandBRunFileTest, NumbersThatJsonDoesNotHaveAreTexts) {
   const TempFolder folder;
   wandb::RunFile file(folder.path(), {.id = "run1"}, kNow);
   const double infinity = std::numeric_limits<double>::infinity();
-  file.write_row(3, Dict{{"a", std::nan("")}, {"b", infinity}, {"c", -infinity}, {"d", 0.25}}, 1.5,
-                 kNow);
+  const Dict metrics = {{"a", std::nan("")}, {"b", infinity}, {"c", -infinity}, {"d", 0.25}};
+  file.write_row({.step = 3, .metrics = metrics, .runtime = 1.5, .time = kNow});
   const auto row = items_of(records_of(file.path(), kHistory).at(0));
   EXPECT_EQ(row.at("a"), "\"NaN\"");
   EXPECT_EQ(row.at("b"), "\"Infinity\"");
@@ -281,7 +283,8 @@ TEST(WandBRunFileTest, HasTheBytesThatWandBsToolsRead) {
                       kNow + 0.25);
   file.write_config(Dict{{"lr", 0.1}, {"layers", List{64, 10}}});
   for (std::int64_t step = 7; step < 10; ++step) {
-    file.write_row(step, Dict{{"loss/train/total", 1.0 / static_cast<double>(step)}}, 0.5, kNow);
+    const Dict metrics = {{"loss/train/total", 1.0 / static_cast<double>(step)}};
+    file.write_row({.step = step, .metrics = metrics, .runtime = 0.5, .time = kNow});
   }
   file.write_config(Dict{{"long", std::string(70'000, 'x')}});  // crosses two ends of blocks
   file.write_summary(Dict{{"loss/train/total", 0.125}});

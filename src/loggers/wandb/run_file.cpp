@@ -6,7 +6,6 @@
 #include "core/text/json.h"
 #include "core/text/json_text.h"
 #include "io/file.h"
-#include "value/plain_json.h"
 
 namespace cairn::wandb {
 namespace {
@@ -18,19 +17,9 @@ constexpr int kConfig = 5;
 constexpr int kRun = 17;
 constexpr int kExit = 18;
 
-// W&B writes the numbers that JSON does not have as these texts.
-std::string json_of(const Value& value) {
-  if (value.kind() == Kind::kFloat && !std::isfinite(value.as_float())) {
-    const double number = value.as_float();
-    if (std::isnan(number)) return "\"NaN\"";
-    return number > 0 ? "\"Infinity\"" : "\"-Infinity\"";
-  }
-  return json_text(plain_json(value), -1);
-}
-
 // HistoryItem, SummaryItem and ConfigItem.
 ProtoMessage item(const std::string& key, const Value& value) {
-  return ProtoMessage().text(1, key).text(16, json_of(value));
+  return ProtoMessage().text(1, key).text(16, json_text(json_of(value), -1));
 }
 
 // SummaryRecord and ConfigRecord.
@@ -103,14 +92,14 @@ RunFile::RunFile(const std::string& path, const RecordPosition& position) : file
 
 void RunFile::write_config(const Dict& values) { file_.write(kConfig, update(values)); }
 
-void RunFile::write_row(std::int64_t step, const Dict& metrics, double runtime, double now) {
+void RunFile::write_row(const HistoryRow& row) {
   ProtoMessage record;
-  for (const auto& [key, value] : metrics)
+  for (const auto& [key, value] : row.metrics)
     record.message(1, item(key.as_str(), value));
-  record.message(1, item("_step", step))
-      .message(1, item("_runtime", runtime))
-      .message(1, item("_timestamp", now))
-      .message(2, ProtoMessage().integer(1, step));
+  record.message(1, item("_step", row.step))
+      .message(1, item("_runtime", row.runtime))
+      .message(1, item("_timestamp", row.time))
+      .message(2, ProtoMessage().integer(1, row.step));
   file_.write(kHistory, record);
 }
 

@@ -12,6 +12,15 @@
 
 namespace cairn::wandb {
 
+// Makes a run, or changes what W&B shows of it. Its other variables may be missing.
+inline constexpr const char* kUpsertRun =
+    "mutation UpsertBucket($name: String, $project: String, $entity: String, "
+    "$groupName: String, $jobType: String, $displayName: String, $notes: String, "
+    "$tags: [String!], $host: String, $config: JSONString) { "
+    "upsertBucket(input: { name: $name, modelName: $project, entityName: $entity, "
+    "groupName: $groupName, jobType: $jobType, displayName: $displayName, notes: $notes, "
+    "tags: $tags, host: $host, config: $config }) { bucket { id name } inserted } }";
+
 // Thread-safe.
 class GraphQl {
  public:
@@ -26,10 +35,10 @@ class GraphQl {
   // the truth is then unknown. Throws UsageError if there is no key, or the URL is invalid. `doing`
   // is text like "looking for a by".
   Json ask(const char* query, const Json& variables, const char* field, const std::string& doing);
-
- private:
+  // For requests that are no queries. Throws as ask() if there is no key, or the URL is invalid.
   RestRemote& api();
 
+ private:
   const WandbOptions options_;
   const RemoteSettings settings_;
   std::mutex mutex_;  // guards api_, which is made when it is first needed

@@ -25,10 +25,6 @@
 namespace cairn::wandb {
 namespace {
 
-constexpr const char* kUpsertRun =
-    "mutation UpsertBucket($name: String, $project: String, $entity: String) { "
-    "upsertBucket(input: { name: $name, modelName: $project, entityName: $entity }) { "
-    "bucket { id name } inserted } }";
 constexpr const char* kCreate =
     "mutation CreateArtifact($input: CreateArtifactInput!) { createArtifact(input: $input) { "
     "artifact { id state artifactSequence { latestArtifact { id } } } } }";
