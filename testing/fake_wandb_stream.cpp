@@ -49,7 +49,8 @@ HttpReply FakeTrackers::file_stream(const Asked& asked, const std::string& path)
   const auto run = wandb_runs_.find(path.substr(0, path.rfind('/')));
   if (run == wandb_runs_.end()) return {.status = 404, .body = R"({"error": "run not found"})"};
   if (body.contains("complete")) run->second["exitcode"] = body.value("exitcode", -1);
-  for (const auto& [file, sent] : object_of(body, "files").items()) {
+  const Json files = object_of(body, "files");
+  for (const auto& [file, sent] : files.items()) {
     const std::string problem = add_lines(run->second, file, sent);
     if (!problem.empty()) return violation(problem + file);
   }
