@@ -45,6 +45,7 @@ class FakeTrackers final : public FakeServer {
   // What W&B shows of "entity/project/id": {"fields": {...}, "history": [...], "summary": {...},
   // "exitcode": null or a number}.
   Json streamed_to(const std::string& run);
+  void lose_runs_of_wandb();
   // The input that created "entity/project/name:alias". Null if there is none.
   Json input_of_artifact(const std::string& name);
   // From now on, committed files have other bytes than the client sent.

@@ -40,6 +40,11 @@ Json FakeTrackers::streamed_to(const std::string& run) {
   return found == wandb_runs_.end() ? Json() : found->second;
 }
 
+void FakeTrackers::lose_runs_of_wandb() {
+  const std::scoped_lock lock(mutex_);
+  wandb_runs_.clear();
+}
+
 // A run's rows and summary, and its end.
 HttpReply FakeTrackers::file_stream(const Asked& asked, const std::string& path) {
   const Json body = Json::parse(asked.body, nullptr, /*allow_exceptions=*/false);

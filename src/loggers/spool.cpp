@@ -9,6 +9,7 @@
 
 #include "cairn/error.h"
 
+#include "core/text/random_name.h"
 #include "io/file.h"
 
 namespace cairn {
@@ -16,10 +17,11 @@ namespace {
 
 constexpr std::string_view kEntryEnding = ".entry";
 constexpr std::string_view kTemporaryEnding = ".new";
+constexpr std::size_t kTagLength = 6;
 
-// The names sort by their numbers.
-std::string entry_name(std::uint64_t number) {
-  return fmt::format("{:012d}{}", number, kEntryEnding);
+// The names sort by their numbers. No other process writes to a name with this one's tag.
+std::string entry_name(std::uint64_t number, const std::string& tag) {
+  return fmt::format("{:012d}-{}{}", number, tag, kEntryEnding);
 }
 
 std::uint64_t number_of_entry(const std::string& name) {
@@ -59,7 +61,7 @@ std::optional<std::string> read_entry(const std::string& path) {
 
 }  // namespace
 
-Spool::Spool(SpoolOptions options) : options_(std::move(options)) {
+Spool::Spool(SpoolOptions options) : options_(std::move(options)), tag_(random_name(kTagLength)) {
   find_entries();
   thread_ = std::thread([this] { run(); });
 }
@@ -91,7 +93,7 @@ void Spool::add(const std::string& entry) noexcept {
   try {
     const std::uint64_t bytes = room_of(entry.size());
     make_room(bytes);
-    const std::string name = entry_name(next_++);
+    const std::string name = entry_name(next_++, tag_);
     write_entry(join_path(options_.folder, name), entry);
     entries_.push_back({name, bytes});
     bytes_ += bytes;

@@ -77,6 +77,7 @@ class Spool {
   void remove(const Entry& entry);
 
   const SpoolOptions options_;
+  const std::string tag_;     // of this process, in the names of its entries
   mutable std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   std::deque<Entry> entries_;  // oldest first

@@ -23,8 +23,8 @@
 namespace cairn {
 namespace {
 
-// More than the batches by which a loss may be late.
-constexpr std::size_t kRowsKept = 32;
+// More than the batches by which a loss may be late (PendingLosses::kMaxPending).
+constexpr std::size_t kRowsKept = 20;
 
 // Between two summaries while the run is trained.
 constexpr double kSummarySeconds = 10;
@@ -37,6 +37,8 @@ struct Row {
   double time = 0;
 };
 
+using Rows = std::map<std::int64_t, Row>;  // by step
+
 // Where rank 0's run of a checkpoint stood.
 struct SavedRun {
   std::string run_name;
@@ -45,7 +47,8 @@ struct SavedRun {
   wandb::RecordPosition position;
   double runtime = 0;
   std::int64_t step = 0;
-  std::int64_t rows = 0;
+  std::int64_t rows_written = 0;
+  Rows rows;  // not yet written
   Dict summary;
 };
 
@@ -62,6 +65,38 @@ std::optional<std::int64_t> count_in(const Value& state, const char* key) {
   return value->as_int();
 }
 
+List rows_value(const Rows& rows) {
+  List list;
+  for (const auto& [step, row] : rows)
+    list.push_back(Dict{{"step", step}, {"time", row.time}, {"metrics", row.metrics}});
+  return list;
+}
+
+// nullopt if these are no rows.
+std::optional<Rows> rows_in(const Value& state) {
+  const Value* list = state.find("rows");
+  if (list == nullptr || !list->is_list()) return std::nullopt;
+  Rows rows;
+  for (const Value& each : list->as_list()) {
+    const auto step = count_in(each, "step");
+    const Value* time = each.find("time");
+    const Value* metrics = each.find("metrics");
+    if (!step || time == nullptr || time->kind() != Kind::kFloat || metrics == nullptr ||
+        !metrics->is_dict()) {
+      return std::nullopt;
+    }
+    rows[*step] = {.metrics = metrics->as_dict(), .time = time->as_float()};
+  }
+  return rows;
+}
+
+// Adds the values whose keys `to` lacks.
+void add_missing(Dict& to, const Dict& from) {
+  for (const auto& [key, value] : from) {
+    if (to.find(key) == nullptr) to.set(key, value);
+  }
+}
+
 }  // namespace
 
 struct WandBLogger::Impl {
@@ -69,10 +104,11 @@ struct WandBLogger::Impl {
   const State* state = nullptr;  // nullptr: nothing is logged
   wandb::RunDescription run = {};
   std::optional<SavedRun> saved = {};
+  std::function<void(const std::string& entry)> send = {};  // online
   std::unique_ptr<wandb::RunWriter> writer = {};
-  wandb::RunFile* file = nullptr;         // the writer, if it is one
-  wandb::RunStream* stream = nullptr;     // the writer, if it is one
-  std::map<std::int64_t, Row> rows = {};  // by step; not yet written
+  wandb::RunFile* file = nullptr;      // the writer, if it is one
+  wandb::RunStream* stream = nullptr;  // the writer, if it is one
+  Rows rows = {};                      // not yet written
   std::int64_t rows_written = 0;
   Dict config = {};            // not yet written
   Dict summary = {};           // the last value of each metric
@@ -88,27 +124,48 @@ struct WandBLogger::Impl {
   }
   // Of entries that wait for the server; the next start of the run finds them.
   std::string unsent_folder() const {
-    return join_path(join_path(folder(), "unsent"),
-                     state->run_name + "-rank" + std::to_string(dist::rank()));
+    std::string name = state->run_name + "-rank" + std::to_string(dist::rank());
+    std::ranges::replace(name, '/', '_');
+    return join_path(join_path(folder(), "unsent"), name);
   }
+  // The run goes on where it stood at the checkpoint.
+  void go_on() {
+    began = now() - saved->runtime;
+    rows_written = saved->rows_written;
+    for (const auto& [step, row] : saved->rows) {
+      const auto [at, is_new] = rows.try_emplace(step, row);
+      if (!is_new) add_missing(at->second.metrics, row.metrics);
+    }
+    add_missing(summary, saved->summary);
+  }
+  // `logger` is null, except when training begins.
   void begin(Logger* logger = nullptr) {
     if (writer) return;
-    if (run.id.empty())
-      run.id = random_name(kIdLength);  // Without a Trainer there is no after_load.
+    // A program that only evaluates a checkpoint has a run of its own.
+    if (logger == nullptr && std::exchange(run.is_resumed, false)) run.id = "";
+    if (run.id.empty()) run.id = random_name(kIdLength);
+    if (run.is_resumed) go_on();
     summary_written = now();
-    if (options.mode == "online") {
-      auto made = std::make_unique<wandb::RunStream>(run, unsent_folder(), wandb::run_sender());
+    if (send) {
+      auto made = std::make_unique<wandb::RunStream>(run, std::exchange(config, Dict()),
+                                                     unsent_folder(), send);
       stream = made.get();
       writer = std::move(made);
+      if (run.is_resumed && !saved->folder.empty()) {
+        logger->log_message("warning: WandBLogger: the run " + run.id +
+                            " was offline until now; `wandb sync " +
+                            join_path(folder(), saved->folder) + "` sends its earlier rows");
+      }
       return;
     }
-    auto made = logger != nullptr ? continued_file(*logger) : nullptr;
+    auto made = run.is_resumed ? continued_file(*logger) : nullptr;
     if (!made) made = std::make_unique<wandb::RunFile>(folder(), run, now());
     file = made.get();
     writer = std::move(made);
+    write_config();
   }
   std::unique_ptr<wandb::RunFile> continued_file(Logger& logger) {
-    if (!run.is_resumed || saved->folder.empty()) return nullptr;
+    if (saved->folder.empty()) return nullptr;
     const std::string path = wandb::path_of_run(folder(), saved->folder, run.id);
     if (!posix_file_system().stat(path, /*follow=*/false)) return nullptr;
     try {
@@ -169,11 +226,13 @@ std::string WandBLogger::run_dir() const {
 }
 
 void WandBLogger::init(State& state, Logger& /*logger*/) {
+  *impl_ = Impl{.options = std::move(impl_->options)};
   const WandBLoggerOptions& options = impl_->options;
   if (options.mode == "disabled" || (options.rank_zero_only && dist::rank() != 0)) return;
   impl_->state = &state;
   impl_->began = impl_->now();
   wandb::RunDescription& run = impl_->run;
+  run.id = first_given({options.id, environment("WANDB_RUN_ID")});
   run.entity = first_given({options.entity, environment("WANDB_ENTITY")});
   run.project = first_given({options.project, environment("WANDB_PROJECT"), "uncategorized"});
   run.group = first_given({options.group, environment("WANDB_RUN_GROUP")});
@@ -182,7 +241,11 @@ void WandBLogger::init(State& state, Logger& /*logger*/) {
   run.notes = first_given({options.notes, environment("WANDB_NOTES")});
   run.tags = options.tags;
   run.host = node_name();
-  if (options.mode == "online") wandb::run_sender();  // a missing key ends the start
+  if ((run.entity + run.project).find('/') != std::string::npos) {
+    throw UsageError("WandBLogger: there is no / in the name of an entity or a project, unlike \"" +
+                     run.entity + "\", \"" + run.project + "\"");
+  }
+  if (options.mode == "online") impl_->send = wandb::run_sender();
   if (options.rank_zero_only) return;
   if (run.group.empty()) run.group = run.shown_name;
   run.shown_name += "-rank" + std::to_string(dist::rank());
@@ -217,18 +280,15 @@ void WandBLogger::after_load(State& state, Logger& /*logger*/) {
   const auto& saved = impl_->saved;
   wandb::RunDescription& run = impl_->run;
   const bool is_saved_run = saved && saved->run_name == state.run_name;
-  run.id = first_given({impl_->options.id, environment("WANDB_RUN_ID")});
   if (run.id.empty()) run.id = is_saved_run ? saved->id : random_name(kIdLength);
   run.is_resumed = is_saved_run && run.id == saved->id;
-  if (run.is_resumed) {
-    run.first_step = saved->step;
-    impl_->began = impl_->now() - saved->runtime;
-    impl_->rows_written = saved->rows;
-    impl_->summary = saved->summary;
-  }
+  if (run.is_resumed) run.first_step = saved->step;
   if (impl_->options.rank_zero_only || dist::world_size() == 1) return;
   run.id = dist::broadcast_value(run.id).as_str();
-  if (dist::rank() != 0) run.id += "-rank" + std::to_string(dist::rank());
+  if (dist::rank() == 0) return;
+  // The checkpoint has rank 0's run. The others begin new ones.
+  run.id += "-rank" + std::to_string(dist::rank());
+  if (std::exchange(run.is_resumed, false)) run.id += "-" + random_name(kIdLength);
 }
 
 // Not when the state is loaded: a program that only evaluates a checkpoint leaves the rows of the
@@ -244,8 +304,6 @@ void WandBLogger::fit_end(State& /*state*/, Logger& /*logger*/) {
   impl_->write_all();
   impl_->is_training = false;
 }
-
-void WandBLogger::eval_end(State& /*state*/, Logger& /*logger*/) { impl_->write_all(); }
 
 void WandBLogger::batch_end(State& /*state*/, Logger& logger) {
   if (impl_->stream == nullptr) return;
@@ -269,12 +327,17 @@ void WandBLogger::close(State& /*state*/, Logger& logger) {
   impl_->writer.reset();
 }
 
+// In a job of several processes the last losses come only after the checkpoint. The rows that wait
+// for them are in it, too.
 Value WandBLogger::state_dict() const {
-  impl_->write_all();
   if (!impl_->writer) return Dict{};
-  Dict saved = {{"run_name", impl_->state->run_name}, {"run_id", impl_->run.id},
-                {"runtime", impl_->runtime()},        {"step", impl_->state->timestamp.batch},
-                {"rows", impl_->rows_written},        {"summary", impl_->summary}};
+  Dict saved = {{"run_name", impl_->state->run_name},
+                {"run_id", impl_->run.id},
+                {"runtime", impl_->runtime()},
+                {"step", impl_->state->timestamp.batch},
+                {"rows_written", impl_->rows_written},
+                {"rows", rows_value(impl_->rows)},
+                {"summary", impl_->summary}};
   if (impl_->file != nullptr) {
     const wandb::RecordPosition position = impl_->file->position();
     saved.set("folder", base_name(run_dir()));
@@ -285,25 +348,27 @@ Value WandBLogger::state_dict() const {
 }
 
 void WandBLogger::load_state_dict(const Value& state) {
+  impl_->saved.reset();
   if (state.find("run_id") == nullptr) return;  // Composer's state is empty.
   const auto text = [&state](const char* key) {
     const Value* value = state.find(key);
     return value != nullptr && value->is_str() ? value->as_str() : std::string();
   };
   const auto step = count_in(state, "step");
-  const auto rows = count_in(state, "rows");
+  const auto rows_written = count_in(state, "rows_written");
+  const auto rows = rows_in(state);
   const Value* runtime = state.find("runtime");
   const Value* summary = state.find("summary");
   const std::string folder = text("folder");
   const auto bytes = folder.empty() ? 0 : count_in(state, "bytes");
   const auto records = folder.empty() ? 0 : count_in(state, "records");
   if (!is_id(text("run_id")) || !(folder.empty() || is_id(folder)) || !bytes || !records || !step ||
-      !rows || runtime == nullptr || runtime->kind() != Kind::kFloat || summary == nullptr ||
-      !summary->is_dict()) {
+      !rows_written || !rows || runtime == nullptr || runtime->kind() != Kind::kFloat ||
+      summary == nullptr || !summary->is_dict()) {
     throw MismatchError(
         "WandBLogger's state has a \"run_id\" and a \"folder\" (letters, digits, - and _), the "
-        "counts \"bytes\", \"records\", \"step\" and \"rows\", the number \"runtime\" and the "
-        "dict \"summary\"");
+        "counts \"bytes\", \"records\", \"step\" and \"rows_written\", the number \"runtime\", the "
+        "list \"rows\" and the dict \"summary\"");
   }
   impl_->saved = {.run_name = text("run_name"),
                   .id = text("run_id"),
@@ -311,6 +376,7 @@ void WandBLogger::load_state_dict(const Value& state) {
                   .position = {.bytes = static_cast<std::uint64_t>(*bytes), .records = *records},
                   .runtime = runtime->as_float(),
                   .step = *step,
+                  .rows_written = *rows_written,
                   .rows = *rows,
                   .summary = summary->as_dict()};
 }

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <thread>
+
 #include "cairn/error.h"
 #include "cairn/loggers/wandb_logger.h"
 #include "cairn/train/trainer.h"
@@ -53,13 +55,15 @@ struct WandbOnlineTest : ::testing::Test {
     return made;
   }
   // Ends in the fifth batch.
-  void train_until_killed(const WandBLoggerOptions& logger) {
+  void train_until_killed(const WandBLoggerOptions& logger,
+                          const std::function<void(Logger&)>& before = {}) {
     TrainerOptions dying = options(logger);
     int batches = 0;
     dying.callbacks = {std::make_shared<CallAt>(Event::kBatchEnd, [&batches](State&) {
       if (++batches == 5) throw std::runtime_error("killed");
     })};
     Trainer trainer(std::move(dying));
+    if (before) before(trainer.logger());
     EXPECT_THROW(trainer.fit(), std::runtime_error);
   }
   void train(const WandBLoggerOptions& logger) {
@@ -103,7 +107,7 @@ TEST_F(WandbOnlineTest, AResumedRunHasEachStepOnceAndKeepsItsSummary) {
   environment.set("WANDB_BASE_URL", server.url());
   WandBLoggerOptions logger = online();
   logger.id = "";  // drawn, and kept
-  train_until_killed(logger);
+  train_until_killed(logger, [](Logger& log) { log.log_metrics(Dict{{"once", 0.5}}); });
   ASSERT_EQ(server.runs_of_wandb().size(), 1U);
   const std::string id = *server.runs_of_wandb().begin();
   EXPECT_THAT(column(server.streamed_to(id), "_step"), ElementsAre(0, 1, 2, 3, 4));
@@ -113,8 +117,50 @@ TEST_F(WandbOnlineTest, AResumedRunHasEachStepOnceAndKeepsItsSummary) {
   const Json run = server.streamed_to(id);
   EXPECT_THAT(column(run, "_step"), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8));
   EXPECT_EQ(column(run, "loss/train/total").size(), 8U);
+  EXPECT_EQ(run["summary"]["once"], 0.5);
+  EXPECT_EQ(run["summary"]["_step"], 8);
   EXPECT_EQ(run["exitcode"], 0);
   EXPECT_THAT(server.violations(), IsEmpty());
+}
+
+TEST_F(WandbOnlineTest, AProgramThatOnlyEvaluatesHasARunOfItsOwn) {
+  FakeTrackers server;
+  environment.set("WANDB_BASE_URL", server.url());
+  train(online());
+  const Json trained = server.streamed_to("team/digits/run1");
+  WandBLoggerOptions logger = online();
+  logger.id = "";
+  {
+    TrainerOptions evaluating = options(logger);
+    evaluating.train_dataloader = {};
+    evaluating.optimizers = {};
+    evaluating.eval_dataloader = testing::tiny_loader(8, {.batch_size = 2});
+    Trainer trainer(std::move(evaluating));
+    trainer.eval();
+  }
+  EXPECT_EQ(server.streamed_to("team/digits/run1"), trained);
+  EXPECT_EQ(server.runs_of_wandb().size(), 2U);
+  EXPECT_THAT(server.violations(), IsEmpty());
+}
+
+TEST_F(WandbOnlineTest, ARunThatTheServerLostIsMadeAgain) {
+  FakeTrackers server;
+  environment.set("WANDB_BASE_URL", server.url());
+  WandBLoggerOptions logger = online();
+  logger.project = "my project";
+  State state;
+  state.run_name = "night";
+  Logger log(state);
+  WandBLogger wandb(logger);
+  wandb.init(state, log);
+  for (std::int64_t step = 0; step < 30; ++step)
+    wandb.log_metrics(Dict{{"loss", 1.0}}, step);
+  while (server.runs_of_wandb().empty())
+    std::this_thread::yield();
+  server.lose_runs_of_wandb();
+  wandb.close(state, log);
+  EXPECT_THAT(server.violations(), IsEmpty());
+  EXPECT_EQ(column(server.streamed_to("team/my project/run1"), "loss").size(), 30U);
 }
 
 TEST_F(WandbOnlineTest, AServerThatIsAwayGetsEverythingFromTheNextStart) {

@@ -241,9 +241,9 @@ TEST(WandBLoggerTest, RefusesModesAndIdsThatItCannotWrite) {
 TEST(WandBLoggerTest, AStateCannotNameAnotherFile) {
   WandBLogger logger;
   const auto state = [](const char* id, const char* folder) {
-    return Dict{{"run_name", "night"}, {"run_id", id},   {"folder", folder},
-                {"bytes", 7},          {"records", 0},   {"step", 0},
-                {"rows", 0},           {"runtime", 0.5}, {"summary", Dict{}}};
+    return Dict{{"run_name", "night"}, {"run_id", id},     {"folder", folder},  {"bytes", 7},
+                {"records", 0},        {"step", 0},        {"rows_written", 0}, {"rows", List{}},
+                {"runtime", 0.5},      {"summary", Dict{}}};
   };
   logger.load_state_dict(state("run1", "offline-run-20251129_203000-run1"));
   EXPECT_THROW(logger.load_state_dict(state("run1", "..")), MismatchError);

@@ -27,7 +27,9 @@ struct WandBLoggerOptions {
   std::string name = {};     // the shown name: WANDB_NAME, or else the run's
   std::string entity = {};   // a user or a team: WANDB_ENTITY, or else the key's owner
   std::vector<std::string> tags = {};
-  bool rank_zero_only = true;  // false: each rank has a run, "NAME-rank3", in the group NAME
+  // false: each rank has a run, "NAME-rank3", in the group NAME. After a restart the other ranks
+  // begin new ones.
+  bool rank_zero_only = true;
   // W&B's init_kwargs.
   std::string id = {};   // WANDB_RUN_ID, or else drawn; a resumed run keeps its id
   std::string dir = {};  // WANDB_DIR, or else "."
@@ -47,8 +49,10 @@ struct WandBLoggerOptions {
 // when training begins. So each step is there once. If the file is elsewhere, a second file of the
 // same run begins, and `wandb sync --append` sends it.
 //
-// A row has all metrics of a step. Losses arrive some batches late, so the rows of the last batches
-// are in memory until a checkpoint is saved or training ends.
+// A program that only evaluates a checkpoint has a run of its own.
+//
+// A row has all metrics of a step. Losses arrive some batches late, so the rows of the last 20
+// batches wait in memory, and in checkpoints.
 class WandBLogger final : public LoggerDestination {
  public:
   // Throws UsageError for another mode, or an id that is none.
@@ -65,8 +69,9 @@ class WandBLogger final : public LoggerDestination {
   // The folder of the run's file. Empty until the first row is written, and online.
   std::string run_dir() const;
 
-  // Sends nothing yet. Online, throws UsageError if there is no key, and UnsupportedError if cairn
-  // was built without network stores.
+  // Sends nothing yet. Throws UsageError for a / in the name of the entity or the project. Online,
+  // also throws UsageError if there is no key, and UnsupportedError if cairn was built without
+  // network stores.
   void init(State& state, Logger& logger) override;
   void log_metrics(const Dict& metrics, std::int64_t step) override;
   void log_hyperparameters(const Dict& hyperparameters) override;
@@ -75,7 +80,6 @@ class WandBLogger final : public LoggerDestination {
   void fit_start(State& state, Logger& logger) override;
   void batch_end(State& state, Logger& logger) override;
   void fit_end(State& state, Logger& logger) override;
-  void eval_end(State& state, Logger& logger) override;
   // Online, waits for the server, and logs what did not arrive.
   void close(State& state, Logger& logger) override;
 

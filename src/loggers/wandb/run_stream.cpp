@@ -26,10 +26,10 @@ Json file_of(std::int64_t first_number, Json lines) {
 
 }  // namespace
 
-RunStream::RunStream(RunDescription run, const std::string& folder,
+RunStream::RunStream(RunDescription run, const Dict& config, const std::string& folder,
                      std::function<void(const std::string& entry)> send)
     : run_(std::move(run)), spool_({.folder = folder, .send = std::move(send)}) {
-  describe();
+  write_config(config);
 }
 
 void RunStream::write_config(const Dict& values) {
@@ -40,15 +40,17 @@ void RunStream::write_config(const Dict& values) {
 
 void RunStream::write_row(const HistoryRow& row) {
   Json line = json_object(row.metrics);
-  line.update({{"_step", row.step}, {"_runtime", row.runtime}, {"_timestamp", row.time}});
+  last_ = {{"_step", row.step}, {"_runtime", row.runtime}, {"_timestamp", row.time}};
+  line.update(last_);
   if (lines_.empty()) first_number_ = row.number;
   lines_.push_back(json_text(line, -1));
   if (lines_.size() == kMostLines) send_lines(Json::object());
 }
 
 void RunStream::write_summary(const Dict& values) {
-  const std::string summary = json_text(json_object(values), -1);
-  send_lines({{kSummaryFile, file_of(0, Json::array({summary}))}});
+  Json summary = json_object(values);
+  summary.update(last_);
+  send_lines({{kSummaryFile, file_of(0, Json::array({json_text(summary, -1)}))}});
 }
 
 void RunStream::write_exit(int code, double /*runtime*/) {

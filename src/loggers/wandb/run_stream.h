@@ -17,7 +17,7 @@ namespace cairn::wandb {
 class RunStream final : public RunWriter {
  public:
   // `send`: run_sender()'s. Throws StorageError if the folder of waiting entries cannot be listed.
-  RunStream(RunDescription run, const std::string& folder,
+  RunStream(RunDescription run, const Dict& config, const std::string& folder,
             std::function<void(const std::string& entry)> send);
 
   void write_config(const Dict& values) override;
@@ -36,6 +36,7 @@ class RunStream final : public RunWriter {
   Json config_ = Json::object();
   Json lines_ = Json::array();     // rows that were not sent, as texts
   std::int64_t first_number_ = 0;  // of the first of them
+  Json last_ = Json::object();     // what W&B adds to each row, of the last one
   Spool spool_;
 };
 

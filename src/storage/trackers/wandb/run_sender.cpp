@@ -5,7 +5,6 @@
 #include "cairn/error.h"
 
 #include "core/text/printable.h"
-#include "net/url.h"
 #include "storage/trackers/wandb/graphql.h"
 
 namespace cairn::wandb {
@@ -27,23 +26,36 @@ class RunSender {
     }
     const std::string shown = "the run " + printable_line(run) + " by";
     const std::string entity = entity_of(text_of(entry, "entity"));
-    if (is_description) {
-      Json variables = object_of(entry, "fields");
+    const auto describe = [&](Json variables) {
       variables.update({{"name", run}, {"project", project}, {"entity", entity}});
       server_.ask(kUpsertRun, variables, "upsertBucket", "making " + shown);
+    };
+    if (is_description) {
+      describe(object_of(entry, "fields"));
       return;
     }
-    const std::string path = percent_encoded(entity + "/" + project + "/" + run, true);
-    server_.api().post("files/" + path + "/file_stream", object_of(entry, "stream"),
-                       "logging to " + shown);
+    const std::string path = "files/" + entity + "/" + project + "/" + run + "/file_stream";
+    const auto stream = [&] {
+      server_.api().post(path, object_of(entry, "stream"), "logging to " + shown);
+    };
+    try {
+      stream();
+    } catch (const NotFoundError&) {  // The run was removed, or its description was lost.
+      describe(Json::object());
+      stream();
+    }
   }
 
  private:
   std::string entity_of(const std::string& given) {
     if (!given.empty()) return given;
+    if (!owner_.empty()) return owner_;
+    constexpr const char* kDoing = "looking for your name by";
+    owner_ = text_of(server_.ask(kViewer, Json::object(), "viewer", kDoing), "entity");
     if (owner_.empty()) {
-      owner_ = text_of(server_.ask(kViewer, Json::object(), "viewer", "looking for your name by"),
-                       "entity");
+      throw StorageError(
+          std::string(kDoing) + " W&B: the key has no entity; give one as \"entity\"", 200,
+          /*retryable=*/true);
     }
     return owner_;
   }
