@@ -77,7 +77,7 @@ std::optional<Rows> rows_in(const Value& state) {
   const Value* list = state.find("rows");
   if (list == nullptr || !list->is_list()) return std::nullopt;
   Rows rows;
-  for (const Value& each : list->as_list()) {
+  for (const Value& each : list->as_items()) {
     const auto step = count_in(each, "step");
     const Value* time = each.find("time");
     const Value* metrics = each.find("metrics");
