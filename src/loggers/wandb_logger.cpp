@@ -328,8 +328,9 @@ void WandBLogger::close(State& /*state*/, Logger& logger) {
 }
 
 // In a job of several processes the last losses come only after the checkpoint. The rows that wait
-// for them are in it, too.
+// for them are in it.
 Value WandBLogger::state_dict() const {
+  if (dist::world_size() == 1) impl_->write_all();
   if (!impl_->writer) return Dict{};
   Dict saved = {{"run_name", impl_->state->run_name},
                 {"run_id", impl_->run.id},
