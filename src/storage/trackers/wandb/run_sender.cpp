@@ -5,6 +5,7 @@
 #include "cairn/error.h"
 
 #include "core/text/printable.h"
+#include "storage/remote/config.h"
 #include "storage/trackers/wandb/graphql.h"
 
 namespace cairn::wandb {
@@ -60,7 +61,7 @@ class RunSender {
     return owner_;
   }
 
-  GraphQl server_ = {{}, {}};
+  GraphQl server_ = {{}, remote_settings()};
   std::string owner_;  // of the key; "" until it is asked for
 };
 
