@@ -6,7 +6,7 @@
 #include "cairn/cairn.h"
 
 int main(int argc, char** argv) try {
-  const int width = argc > 1 ? std::atoi(argv[1]) : 512;
+  const int width = argc > 1 ? std::atoi(argv[1]) : 256;
   torch::manual_seed(17);
   torch::Tensor x = torch::rand({102000, 2}) * 2 - 1;
   torch::Tensor y = (x.square().sum(1) < 0.6).to(torch::kInt64);  // inside a circle, or outside
