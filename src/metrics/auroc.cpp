@@ -21,6 +21,7 @@ at::Tensor no_value() { return torch::full({}, std::numeric_limits<float>::quiet
 
 // The exact area for scores [samples] and is_positive [samples].
 at::Tensor exact_area(const at::Tensor& scores, const at::Tensor& is_positive) {
+  if (scores.numel() == 0) return no_value();
   const at::Tensor order = scores.argsort(0, /*descending=*/true);
   const at::Tensor sorted = scores.index_select(0, order);
   // Equal scores are one threshold: only the last of them is a point of the curve.
@@ -47,10 +48,11 @@ at::Tensor areas_at_thresholds(const at::Tensor& matrices) {
   return torch::trapz(rate(1), rate(0), /*dim=*/0);
 }
 
+// A label of which no sample counts has no area, and does not count.
 at::Tensor averaged(const at::Tensor& areas, const at::Tensor& positives, Average average) {
   if (average == Average::kNone) return areas;
-  if (average == Average::kMacro) return areas.mean();
-  return (areas * ratio(positives, positives.sum())).sum();
+  if (average == Average::kMacro) return areas.nanmean();
+  return (areas.nan_to_num() * ratio(positives, positives.sum())).sum();
 }
 
 // The tensors under `key`, which have `dims` dimensions.
@@ -103,11 +105,19 @@ AUROC::AUROC(const MulticlassAUROCOptions& options)
              .ignore_index = options.ignore_index},
             options.average, options.thresholds) {}
 
+AUROC::AUROC(const MultilabelAUROCOptions& options)
+    : AUROC({.task = AnswerTask::kMultilabel,
+             .classes = options.num_labels,
+             .ignore_index = options.ignore_index},
+            options.average, options.thresholds) {}
+
 AUROC::AUROC(const detail::AnswerRules& rules, const Word<Average>& average,
              std::optional<std::int64_t> thresholds)
     : rules_(rules), average_(word_of(AUROC::name(), "average", average)), thresholds_(thresholds) {
   check_rules(AUROC::name(), rules_);
-  if (average_ == Average::kMicro) refuse_word(AUROC::name(), "average", average);
+  if (average_ == Average::kMicro && rules_.task != AnswerTask::kMultilabel) {
+    refuse_word(AUROC::name(), "average", average);
+  }
   if (thresholds_ && *thresholds_ < 2) {
     throw UsageError(
         fmt::format("{}: thresholds is {}; it must be 2 or more", AUROC::name(), *thresholds_));
@@ -126,35 +136,67 @@ void AUROC::reset() {
 
 void AUROC::update(const at::Tensor& outputs, const at::Tensor& target) {
   const torch::NoGradGuard no_grad;
-  const bool is_binary = rules_.task == AnswerTask::kBinary;
-  const bool fit = is_binary
-                       ? outputs.sizes() == target.sizes()
-                       : outputs.dim() == target.dim() + 1 && outputs.size(1) == rules_.classes &&
-                             outputs.select(1, 0).sizes() == target.sizes();
-  if (!fit || !outputs.is_floating_point()) {
-    refuse_shapes(
-        name(), outputs, target,
-        is_binary ? "scores of the target's shape" : "scores with num_classes in dimension 1");
-  }
+  check_shapes(outputs, target);
+  const bool is_multiclass = rules_.task == AnswerTask::kMulticlass;
   const Targets targets =
-      read_targets(name(), target, is_binary ? 2 : rules_.classes, rules_.ignore_index);
-  const at::Tensor counted = targets.counted.flatten();
-  const at::Tensor flat =
-      is_binary ? outputs.reshape({-1, 1}) : outputs.movedim(1, -1).reshape({-1, rules_.classes});
-  const at::Tensor scores = probabilities(flat, counted.unsqueeze(1), rules_.task);
+      read_targets(name(), target, is_multiclass ? rules_.classes : 2, rules_.ignore_index);
+  // [samples, classes], and for several classes targets [samples, 1].
+  const auto in_rows = [&](const at::Tensor& tensor, std::int64_t columns) {
+    return columns == 1 ? tensor.reshape({-1, 1}) : tensor.movedim(1, -1).reshape({-1, columns});
+  };
+  const std::int64_t columns = is_multiclass ? 1 : rules_.classes;
+  const at::Tensor counted = in_rows(targets.counted, columns);
+  // Whether scores are logits is asked of those that count. Of labels, all are asked, as in
+  // torchmetrics.
+  const bool asks_all = rules_.task == AnswerTask::kMultilabel;
+  const at::Tensor scores =
+      probabilities(in_rows(outputs, rules_.classes),
+                    asks_all ? torch::ones_like(counted) : counted, rules_.task);
   if (thresholds_) {
-    count(scores, targets.classes.flatten(), counted);
+    const at::Tensor classes = in_rows(targets.classes, columns);
+    const at::Tensor label = torch::arange(rules_.classes, classes.options());
+    count(scores, is_multiclass ? classes.eq(label).to(at::kLong) : classes, counted);
     return;
   }
-  // Choosing what counts waits for the device, since the size of the result depends on the targets.
-  const at::Tensor kept = is_binary ? scores.squeeze(1) : scores;
-  const at::Tensor classes = target.flatten();
-  scores_.push_back(rules_.ignore_index ? kept.index({counted}) : kept.clone());
-  targets_.push_back(rules_.ignore_index ? classes.index({counted}) : classes.clone());
+  keep(scores, in_rows(target, columns), counted);
 }
 
-// scores: [samples, classes].
-void AUROC::count(const at::Tensor& scores, const at::Tensor& target, const at::Tensor& counted) {
+void AUROC::check_shapes(const at::Tensor& outputs, const at::Tensor& target) const {
+  bool fit = outputs.sizes() == target.sizes();
+  const char* expected = "scores of the target's shape";
+  if (rules_.task == AnswerTask::kMulticlass) {
+    fit = outputs.dim() == target.dim() + 1 && outputs.size(1) == rules_.classes &&
+          outputs.select(1, 0).sizes() == target.sizes();
+    expected = "scores with num_classes in dimension 1";
+  } else if (rules_.task == AnswerTask::kMultilabel) {
+    fit = fit && outputs.dim() >= 2 && outputs.size(1) == rules_.classes;
+    expected = "scores of the target's shape, with num_labels in dimension 1";
+  }
+  if (!fit || !outputs.is_floating_point()) refuse_shapes(name(), outputs, target, expected);
+}
+
+// As the state has them: [samples] for one column, and labels with those that do not count.
+void AUROC::keep(const at::Tensor& scores, const at::Tensor& target, const at::Tensor& counted) {
+  if (rules_.task == AnswerTask::kMultilabel) {
+    scores_.push_back(scores.clone());
+    targets_.push_back(target.clone());
+    return;
+  }
+  const at::Tensor kept = rules_.task == AnswerTask::kBinary ? scores.squeeze(1) : scores;
+  const at::Tensor classes = target.squeeze(1);
+  if (!rules_.ignore_index) {
+    scores_.push_back(kept.clone());
+    targets_.push_back(classes.clone());
+    return;
+  }
+  // Waits for the device: the size of the result depends on the targets.
+  scores_.push_back(kept.index({counted.squeeze(1)}));
+  targets_.push_back(classes.index({counted.squeeze(1)}));
+}
+
+// scores and is_positive: [samples, classes]. counted broadcasts.
+void AUROC::count(const at::Tensor& scores, const at::Tensor& is_positive,
+                  const at::Tensor& counted) {
   const std::int64_t classes = rules_.classes;
   const std::int64_t bins = *thresholds_ + 1;
   const at::ScalarType dtype = scores.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
@@ -163,72 +205,81 @@ void AUROC::count(const at::Tensor& scores, const at::Tensor& target, const at::
   // The number of thresholds that a score reaches.
   const at::Tensor bin = torch::bucketize(scores.to(dtype), thresholds, /*out_int32=*/false,
                                           /*right=*/true);
-  const at::Tensor label = torch::arange(classes, target.options());
-  const at::Tensor is_positive = rules_.task == AnswerTask::kBinary
-                                     ? target.unsqueeze(1)
-                                     : target.unsqueeze(1).eq(label).to(at::kLong);
-  const at::Tensor samples = histogram((label * 2 + is_positive) * bins + bin,
-                                       counted.unsqueeze(1).expand_as(bin), classes * 2 * bins)
-                                 .reshape({classes, 2, bins});
+  const at::Tensor label = torch::arange(classes, is_positive.options());
+  const at::Tensor samples =
+      histogram((label * 2 + is_positive) * bins + bin, counted.expand_as(bin), classes * 2 * bins)
+          .reshape({classes, 2, bins});
   // [classes, 2, thresholds]: the samples that reach each threshold.
   const at::Tensor reached = samples.flip(-1).cumsum(-1).flip(-1).slice(-1, 1);
   const at::Tensor missed = samples.sum(-1, /*keepdim=*/true) - reached;
   const at::Tensor matrices = torch::stack({missed, reached}, -1).permute({2, 0, 1, 3});
-  confmat_ = plus(confmat_, rules_.task == AnswerTask::kBinary ? matrices.squeeze(1).contiguous()
-                                                               : matrices.contiguous());
+  confmat_ = plus(confmat_, matrices.reshape(confmat_shape()).contiguous());
 }
 
 at::Tensor AUROC::compute() {
-  at::Tensor areas;
-  at::Tensor positives;
   if (thresholds_) {
-    if (!confmat_.defined()) return no_value();
+    if (!confmat_.defined() || confmat_.sum().item<std::int64_t>() == 0) return no_value();
     const at::Tensor matrices = confmat_.reshape({*thresholds_, rules_.classes, 2, 2});
-    areas = areas_at_thresholds(matrices);
-    positives = matrices[0].select(1, 1).sum(-1);
-    if (confmat_.sum().item<std::int64_t>() == 0) return no_value();
-  } else {
-    if (scores_.empty()) return no_value();
-    const at::Tensor scores = joined(scores_);
-    const at::Tensor target = joined(targets_);
-    if (target.numel() == 0) return no_value();
-    if (rules_.task == AnswerTask::kBinary) return exact_area(scores, target);
-    std::vector<at::Tensor> of_each;
-    std::vector<at::Tensor> sizes;
-    for (std::int64_t i = 0; i < rules_.classes; ++i) {
-      of_each.push_back(exact_area(scores.select(1, i), target.eq(i)));
-      sizes.push_back(target.eq(i).sum());
+    if (average_ == Average::kMicro) {
+      return areas_at_thresholds(matrices.sum(1, /*keepdim=*/true)).squeeze(0);
     }
-    areas = torch::stack(of_each);
-    positives = torch::stack(sizes);
+    return averaged(areas_at_thresholds(matrices), matrices[0].select(1, 1).sum(-1), average_);
   }
-  return averaged(areas, positives, average_);
+  if (scores_.empty()) return no_value();
+  const at::Tensor scores = joined(scores_);
+  const at::Tensor target = joined(targets_);
+  if (rules_.task == AnswerTask::kBinary) return exact_area(scores, target);
+  if (average_ == Average::kMicro) return area_of_labels(scores.flatten(), target.flatten());
+  std::vector<at::Tensor> areas;
+  std::vector<at::Tensor> positives;
+  for (std::int64_t i = 0; i < rules_.classes; ++i) {
+    const at::Tensor of_class = scores.select(1, i);
+    if (rules_.task == AnswerTask::kMulticlass) {
+      areas.push_back(exact_area(of_class, target.eq(i)));
+      positives.push_back(target.eq(i).sum());
+    } else {
+      areas.push_back(area_of_labels(of_class, target.select(1, i)));
+      positives.push_back(target.select(1, i).eq(1).sum());
+    }
+  }
+  return averaged(torch::stack(areas), torch::stack(positives), average_);
+}
+
+// Both [samples], with those that do not count.
+at::Tensor AUROC::area_of_labels(const at::Tensor& scores, const at::Tensor& target) const {
+  if (!rules_.ignore_index) return exact_area(scores, target);
+  const at::Tensor counted = target.ne(*rules_.ignore_index);
+  return exact_area(scores.index({counted}), target.index({counted}));
+}
+
+std::vector<std::int64_t> AUROC::confmat_shape() const {
+  if (rules_.task == AnswerTask::kBinary) return {*thresholds_, 2, 2};
+  return {*thresholds_, rules_.classes, 2, 2};
 }
 
 Value AUROC::state_dict() const {
   if (!thresholds_) {
     return Dict::ordered({{"preds", list_of(scores_)}, {"target", list_of(targets_)}});
   }
-  std::vector<std::int64_t> shape = {*thresholds_, rules_.classes, 2, 2};
-  if (rules_.task == AnswerTask::kBinary) shape.erase(shape.begin() + 1);
-  return Dict::ordered(
-      {{"confmat", view_of(confmat_.defined() ? confmat_ : torch::zeros(shape, at::kLong))}});
+  const at::Tensor confmat =
+      confmat_.defined() ? confmat_ : torch::zeros(confmat_shape(), at::kLong);
+  return Dict::ordered({{"confmat", view_of(confmat)}});
 }
 
 void AUROC::load_state_dict(const Value& state) {
   if (thresholds_) {
-    std::vector<std::int64_t> shape = {*thresholds_, rules_.classes, 2, 2};
-    if (rules_.task == AnswerTask::kBinary) shape.erase(shape.begin() + 1);
-    confmat_ = metric_sum(name(), state, "confmat", shape, at::kLong);
+    confmat_ = metric_sum(name(), state, "confmat", confmat_shape(), at::kLong);
     return;
   }
+  const bool is_multilabel = rules_.task == AnswerTask::kMultilabel;
   std::vector<at::Tensor> scores =
       read_list(name(), state, "preds", rules_.task == AnswerTask::kBinary ? 1 : 2);
-  std::vector<at::Tensor> targets = read_list(name(), state, "target", 1);
+  std::vector<at::Tensor> targets = read_list(name(), state, "target", is_multilabel ? 2 : 1);
   bool fit = scores.size() == targets.size();
   for (std::size_t i = 0; fit && i < scores.size(); ++i) {
     fit = scores[i].size(0) == targets[i].size(0) &&
-          (rules_.task == AnswerTask::kBinary || scores[i].size(1) == rules_.classes);
+          (rules_.task == AnswerTask::kBinary || scores[i].size(1) == rules_.classes) &&
+          (!is_multilabel || targets[i].size(1) == rules_.classes);
   }
   if (!fit) {
     throw MismatchError("\"preds\" and \"target\" in the saved state of metric " + name() +

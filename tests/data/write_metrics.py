@@ -139,6 +139,11 @@ def auroc_cases():
             for updates in (MULTICLASS, PROBABILITIES, OF_IMAGES):
                 yield "MulticlassAUROC", several, updates
             yield "MulticlassAUROC", dict(several, ignore_index=-1), IGNORING
+        for average in AVERAGES:
+            labels = dict(options, num_labels=LABELS, average=average)
+            for updates in (MULTILABEL, MULTILABEL_IMAGES):
+                yield "MultilabelAUROC", labels, updates
+            yield "MultilabelAUROC", dict(labels, ignore_index=-1), MULTILABEL_IGNORING
 
 
 def other_cases():

@@ -142,6 +142,7 @@ std::map<std::string, MetricMaker> make_makers() {
        maker<MultilabelConfusionMatrix, MultilabelConfusionMatrixOptions>()},
       {"BinaryAUROC", maker<BinaryAUROC, BinaryAUROCOptions>()},
       {"MulticlassAUROC", maker<MulticlassAUROC, MulticlassAUROCOptions>()},
+      {"MultilabelAUROC", maker<MultilabelAUROC, MultilabelAUROCOptions>()},
       {"MeanSquaredError", maker<MeanSquaredError, MeanSquaredErrorOptions>()},
       {"MeanAbsoluteError", maker<MeanAbsoluteError, MeanAbsoluteErrorOptions>()},
       {"Perplexity", maker<Perplexity, PerplexityOptions>()},

@@ -229,8 +229,15 @@ struct MulticlassAUROCOptions {
   std::optional<std::int64_t> ignore_index = std::nullopt;
 };
 
+struct MultilabelAUROCOptions {
+  std::int64_t num_labels = 0;  // required
+  Word<Average> average = Average::kMacro;
+  std::optional<std::int64_t> thresholds = std::nullopt;
+  std::optional<std::int64_t> ignore_index = std::nullopt;
+};
+
 // The area under the receiver operating characteristic; for several classes, of each against the
-// rest. NaN until a sample counts.
+// rest; for labels, of each. NaN until a sample counts.
 class AUROC : public Metric {
  public:
   std::string name() const override;
@@ -245,11 +252,16 @@ class AUROC : public Metric {
  protected:
   explicit AUROC(const BinaryAUROCOptions& options);
   explicit AUROC(const MulticlassAUROCOptions& options);
+  explicit AUROC(const MultilabelAUROCOptions& options);
 
  private:
   AUROC(const detail::AnswerRules& rules, const Word<Average>& average,
         std::optional<std::int64_t> thresholds);
-  void count(const at::Tensor& scores, const at::Tensor& target, const at::Tensor& counted);
+  void check_shapes(const at::Tensor& outputs, const at::Tensor& target) const;
+  void keep(const at::Tensor& scores, const at::Tensor& target, const at::Tensor& counted);
+  void count(const at::Tensor& scores, const at::Tensor& is_positive, const at::Tensor& counted);
+  at::Tensor area_of_labels(const at::Tensor& scores, const at::Tensor& target) const;
+  std::vector<std::int64_t> confmat_shape() const;
 
   detail::AnswerRules rules_;
   Average average_;
@@ -267,6 +279,10 @@ class BinaryAUROC final : public AUROC {
 class MulticlassAUROC final : public AUROC {
  public:
   explicit MulticlassAUROC(const MulticlassAUROCOptions& options) : AUROC(options) {}
+};
+class MultilabelAUROC final : public AUROC {
+ public:
+  explicit MultilabelAUROC(const MultilabelAUROCOptions& options) : AUROC(options) {}
 };
 
 }  // namespace cairn
