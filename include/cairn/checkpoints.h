@@ -170,7 +170,7 @@ class Checkpoints {
   // older checkpoints stay.
   void save(std::int64_t step);
   // The checkpoints that keep_best keeps, the best first, each with its metric. Waits for saves
-  // under way, and throws the error of a failed one. Call it before finish().
+  // under way, and throws the error of a failed one. finish() may save once more, and replace one.
   std::vector<std::pair<std::string, double>> best_checkpoints();
   // Whether a signal or a file STOP has asked to stop.
   bool stops() const;

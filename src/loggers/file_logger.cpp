@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "cairn/checkpoint/names.h"
+#include "cairn/dist/dist.h"
 #include "cairn/error.h"
 #include "cairn/train/state.h"
 
@@ -69,7 +70,8 @@ struct FileLogger::Impl {
     }
     append(text);
   }
-  // Losses of a GPU arrive late: they have a line of their own.
+  // The metrics of a step come from the end of one batch and the begin of the next. Losses of a
+  // GPU arrive late: they have a line of their own.
   void collect(const Dict& entries, std::int64_t batch) {
     if (batch != step) write_batch();
     step = batch;
@@ -146,10 +148,24 @@ void FileLogger::log_table(const LoggedTable& table, std::int64_t step) {
       line({{"batch", step}, {"table", table.name}, {"columns", table.columns}, {"rows", rows}}));
 }
 
-void FileLogger::batch_end(State& /*state*/, Logger& /*logger*/) { impl_->write_batch(); }
-void FileLogger::epoch_end(State& /*state*/, Logger& /*logger*/) { impl_->write_batch(); }
 void FileLogger::fit_end(State& /*state*/, Logger& /*logger*/) { impl_->write_batch(); }
-void FileLogger::eval_end(State& /*state*/, Logger& /*logger*/) { impl_->write_batch(); }
 void FileLogger::close(State& /*state*/, Logger& /*logger*/) { impl_->write_batch(); }
+
+Value FileLogger::state_dict() const {
+  if (impl_->metrics.empty()) return Dict{};
+  return Dict{{"batch", impl_->step}, {"metrics", impl_->metrics}};
+}
+
+void FileLogger::load_state_dict(const Value& state) {
+  const Value* batch = state.find("batch");
+  const Value* metrics = state.find("metrics");
+  if (batch == nullptr && metrics == nullptr) return;  // Composer's state is empty.
+  if (batch == nullptr || !batch->is_int() || metrics == nullptr || !metrics->is_dict()) {
+    throw MismatchError("FileLogger's state has the number \"batch\" and the dict \"metrics\"");
+  }
+  if (dist::rank() != 0) return;  // The state is rank 0's.
+  impl_->step = batch->as_int();
+  impl_->metrics = metrics->as_dict();
+}
 
 }  // namespace cairn

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <limits>
 #include <map>
 #include <optional>
 #include <utility>
@@ -192,13 +193,26 @@ struct WandBLogger::Impl {
     writer->write_summary(summary);
     summary_written = now();
   }
-  void write_all() {
+  // Writes the rows of earlier steps.
+  void write_before(std::int64_t step) {
     if (!writer) return;
-    const bool has_new = !rows.empty();
     write_config();
-    while (!rows.empty())
+    if (rows.empty() || rows.begin()->first >= step) return;
+    while (!rows.empty() && rows.begin()->first < step)
       write_first_row();
-    if (has_new) write_summary();
+    write_summary();
+  }
+  void write_all() { write_before(std::numeric_limits<std::int64_t>::max()); }
+  // For a start that finds nothing to do: what an earlier one left.
+  void send_unsent(Logger& logger) const {
+    if (!posix_file_system().stat(unsent_folder())) return;
+    Spool spool({.folder = unsent_folder(), .send = send});
+    wait_for(spool, logger);
+  }
+  void wait_for(Spool& spool, Logger& logger) const {
+    spool.wait(options.upload_timeout);
+    const std::string problems = spool.problems("WandBLogger");
+    if (!problems.empty()) logger.log_message(problems);
   }
 };
 
@@ -242,8 +256,8 @@ void WandBLogger::init(State& state, Logger& /*logger*/) {
   run.tags = options.tags;
   run.host = node_name();
   if ((run.entity + run.project).find('/') != std::string::npos) {
-    throw UsageError("WandBLogger: there is no / in the name of an entity or a project, unlike \"" +
-                     run.entity + "\", \"" + run.project + "\"");
+    throw UsageError("WandBLogger: the entity \"" + run.entity + "\" or the project \"" +
+                     run.project + "\" has a slash, which W&B does not allow");
   }
   if (options.mode == "online") impl_->send = wandb::run_sender();
   if (options.rank_zero_only) return;
@@ -314,23 +328,22 @@ void WandBLogger::batch_end(State& /*state*/, Logger& logger) {
 void WandBLogger::close(State& /*state*/, Logger& logger) {
   if (impl_->state == nullptr) return;
   if (!impl_->rows.empty()) impl_->begin();
+  if (!impl_->writer && impl_->send) impl_->send_unsent(logger);
   if (!impl_->writer) return;
   impl_->write_all();
   impl_->writer->write_exit(impl_->is_training ? 1 : 0, impl_->runtime());
-  if (impl_->stream != nullptr) {
-    impl_->stream->spool().wait(impl_->options.upload_timeout);
-    const std::string problems = impl_->stream->spool().problems("WandBLogger");
-    if (!problems.empty()) logger.log_message(problems);
-  }
+  if (impl_->stream != nullptr) impl_->wait_for(impl_->stream->spool(), logger);
   impl_->file = nullptr;
   impl_->stream = nullptr;
   impl_->writer.reset();
 }
 
-// In a job of several processes the last losses come only after the checkpoint. The rows that wait
-// for them are in it.
+// The row of this step gets the loss of the next batch. In a job of several processes other losses
+// may be missing, too. The rows that wait for them are in the checkpoint.
 Value WandBLogger::state_dict() const {
-  if (dist::world_size() == 1) impl_->write_all();
+  if (dist::world_size() == 1 && impl_->state != nullptr) {
+    impl_->write_before(impl_->state->timestamp.batch);
+  }
   if (!impl_->writer) return Dict{};
   Dict saved = {{"run_name", impl_->state->run_name},
                 {"run_id", impl_->run.id},

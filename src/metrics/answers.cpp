@@ -154,8 +154,10 @@ void refuse_shapes(const std::string& metric, const at::Tensor& outputs, const a
                                expected));
 }
 
-void refuse_word(const std::string& metric, const char* option, const std::string& word) {
-  throw UsageError(metric + ": " + option + " cannot be \"" + word + "\"");
+void refuse_word(const std::string& metric, const char* option, const std::string& word,
+                 std::span<const char* const> words) {
+  throw UsageError(fmt::format("{}: {} cannot be \"{}\"; it is one of {}", metric, option, word,
+                               fmt::join(words, ", ")));
 }
 
 }  // namespace cairn

@@ -4,6 +4,7 @@
 
 #include <torch/torch.h>
 
+#include <span>
 #include <string>
 
 #include "cairn/metrics/classification.h"
@@ -65,13 +66,14 @@ at::Tensor plus(const at::Tensor& total, const at::Tensor& addend);
 
 // --- Templates -----------------------------------------------------------------------------------
 
+// `words`: those that there are.
 [[noreturn]] void refuse_word(const std::string& metric, const char* option,
-                              const std::string& word);
+                              const std::string& word, std::span<const char* const> words);
 
 template <class Enum>
 Enum word_of(const std::string& metric, const char* option, const Word<Enum>& word) {
   const auto value = word.value();
-  if (!value) refuse_word(metric, option, word);
+  if (!value) refuse_word(metric, option, word, WordsOf<Enum>::kAll);
   return *value;
 }
 

@@ -116,7 +116,7 @@ AUROC::AUROC(const detail::AnswerRules& rules, const Word<Average>& average,
     : rules_(rules), average_(word_of(AUROC::name(), "average", average)), thresholds_(thresholds) {
   check_rules(AUROC::name(), rules_);
   if (average_ == Average::kMicro && rules_.task != AnswerTask::kMultilabel) {
-    refuse_word(AUROC::name(), "average", average);
+    refuse_word(AUROC::name(), "average", average, std::span(WordsOf<Average>::kAll).subspan<1>());
   }
   if (thresholds_ && *thresholds_ < 2) {
     throw UsageError(

@@ -66,7 +66,7 @@ CheckpointSaverOptions checked_options(CheckpointSaverOptions options) {
   const bool is_fraction = interval != nullptr && interval->unit() == TimeUnit::kDuration;
   if (interval != nullptr && (is_fraction ? interval->fraction() <= 0 : interval->value() <= 0)) {
     throw UsageError("save_interval is " + interval->to_string() +
-                     ", and nothing would ever be saved: give more than 0, or no save_folder");
+                     ", and nothing would ever be saved: give more than 0");
   }
   return options;
 }

@@ -180,11 +180,24 @@ TEST_F(ProfilerTest, TrainingHasTheSameBits) {
 TEST_F(ProfilerTest, MistakesAreRefused) {
   EXPECT_THROW(Profiler({.schedule = nullptr}), UsageError);
   EXPECT_THROW(Profiler({.num_traces_to_keep = -2}), UsageError);
-  std::filesystem::create_directory(folder / "traces");
-  testing::write_file(folder / "traces/old.json", "{}");
-  EXPECT_THAT(message_of<AlreadyExistsError>([&] { Trainer(options({})); }),
-              HasSubstr("set overwrite"));
-  EXPECT_NO_THROW(Trainer(options({.overwrite = true})));
+  TrainerOptions two = options({});
+  two.callbacks.push_back(Profiler());
+  EXPECT_THAT(message_of<UsageError>([&] { Trainer(std::move(two)); }), HasSubstr("at most one"));
+}
+
+TEST_F(ProfilerTest, ATraceThatExistsIsKeptUnlessItMayBeOverwritten) {
+  const auto train = [&](const ProfilerOptions& profiler) {
+    Trainer trainer(options(profiler));
+    trainer.fit();
+    return profiler->saved_traces();
+  };
+  const std::vector<std::string> traces = train({});
+  ASSERT_FALSE(traces.empty());
+  testing::write_file(traces.front(), "{}");
+  EXPECT_THAT(train({}), Not(Contains(traces.front())));
+  EXPECT_EQ(read_file(traces.front()), "{}");
+  EXPECT_EQ(train({.overwrite = true}), traces);
+  EXPECT_NE(read_file(traces.front()), "{}");
 }
 
 }  // namespace

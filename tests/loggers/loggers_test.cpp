@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cairn/callbacks/lr_monitor.h"
 #include "cairn/error.h"
 #include "cairn/loggers/console_logger.h"
 #include "cairn/loggers/file_logger.h"
@@ -15,6 +16,7 @@
 #include "cairn/loggers/progress_bar_logger.h"
 #include "cairn/train/trainer.h"
 
+#include "core/text/json.h"
 #include "testing/temp_folder.h"
 #include "testing/tiny_model.h"
 
@@ -171,10 +173,8 @@ struct BatchLines : ::testing::Test {
     file.init(state, logger);
     file.log_hyperparameters(Dict{{"seed", 17}});
     file.log_metrics(Dict{{"loss", 0.5}, {"lr", 0.1}}, 1);
-    file.batch_end(state, logger);
     file.log_metrics(Dict{{"loss", NAN}}, 2);
     file.log_metrics(Dict{{"lr", 0.1}}, 2);
-    file.batch_end(state, logger);
     file.log_metrics(Dict{{"metrics/eval/Acc, \"top\"", 0.25}}, 2);
     file.log_table({.columns = {"a"}, .rows = {{1}, {"x"}}, .name = "T"}, 2);
     file.close(state, logger);
@@ -190,14 +190,12 @@ struct BatchLines : ::testing::Test {
 
 TEST_F(BatchLines, AreJsonObjectsWithTheTimeOfDay) {
   write(logger(FileLogFormat::kBatches));
-  EXPECT_THAT(
-      lines(read_file(folder / "log")),
-      ElementsAre(
-          R"({"hyperparameter":"seed","value":17})",
-          R"({"time":"2023-11-14T22:13:20.123Z","batch":1,"loss":0.5,"lr":0.1})",
-          R"({"time":"2023-11-14T22:13:20.124Z","batch":2,"loss":null,"lr":0.1})",
-          R"({"batch":2,"table":"T","columns":["a"],"rows":[[1],["x"]]})",
-          R"({"time":"2023-11-14T22:13:20.125Z","batch":2,"metrics/eval/Acc, \"top\"":0.25})"));
+  EXPECT_THAT(lines(read_file(folder / "log")),
+              ElementsAre(R"({"hyperparameter":"seed","value":17})",
+                          R"({"time":"2023-11-14T22:13:20.123Z","batch":1,"loss":0.5,"lr":0.1})",
+                          R"({"batch":2,"table":"T","columns":["a"],"rows":[[1],["x"]]})",
+                          R"({"time":"2023-11-14T22:13:20.124Z","batch":2,"loss":null,"lr":0.1,)"
+                          R"("metrics/eval/Acc, \"top\"":0.25})"));
 }
 
 TEST_F(BatchLines, OfCsvHaveAColumnForEachMetric) {
@@ -205,8 +203,7 @@ TEST_F(BatchLines, OfCsvHaveAColumnForEachMetric) {
   EXPECT_EQ(read_file(folder / "log"),
             "time,batch,loss,lr,\"metrics/eval/Acc, \"\"top\"\"\"\n"
             "2023-11-14T22:13:20.123Z,1,0.5,0.1,\n"
-            "2023-11-14T22:13:20.124Z,2,,0.1,\n"
-            "2023-11-14T22:13:20.125Z,2,,,0.25\n");
+            "2023-11-14T22:13:20.124Z,2,,0.1,0.25\n");
 }
 
 TEST_F(BatchLines, OfAResumedRunHaveTheColumnsOfTheFile) {
@@ -215,11 +212,40 @@ TEST_F(BatchLines, OfAResumedRunHaveTheColumnsOfTheFile) {
   write_file(folder / "log", before + "2023-11-14T22:13:2");  // killed inside a line
   write(logger(FileLogFormat::kCsv));
   const auto all = lines(read_file(folder / "log"));
-  ASSERT_THAT(all, SizeIs(8));
-  EXPECT_THAT(all[4], StartsWith("2023-11-14T22:13:2"));
-  EXPECT_EQ(all[5], "2023-11-14T22:13:20.123Z,1,0.5,0.1,");
+  ASSERT_THAT(all, SizeIs(6));
+  EXPECT_THAT(all[3], StartsWith("2023-11-14T22:13:2"));
+  EXPECT_EQ(all[4], "2023-11-14T22:13:20.123Z,1,0.5,0.1,");
   write(logger(FileLogFormat::kCsv, /*overwrite=*/true));
   EXPECT_EQ(read_file(folder / "log"), before);
+}
+
+TEST_F(BatchLines, OfATrainedRunAreOneForEachBatch) {
+  const auto train = [&](const std::string& max_duration) {
+    TrainerOptions options = tiny_options();
+    options.max_duration = max_duration;
+    options.save_folder = folder / "checkpoints";
+    options.save_interval = "2ba";
+    options.autoresume = true;
+    options.callbacks = LRMonitor();
+    options.loggers = logger(FileLogFormat::kBatches);
+    Trainer(std::move(options)).fit();
+  };
+  train("4ba");
+  train("8ba");
+  std::map<std::int64_t, std::string> last;  // by batch: the later line counts
+  std::vector<std::string> twice;
+  for (const std::string& line : lines(read_file(folder / "log"))) {
+    const Json json = Json::parse(line);
+    if (!json.contains("time")) continue;
+    std::string& known = last[json.at("batch")];
+    if (!known.empty()) twice.push_back(known);
+    known = line;
+  }
+  EXPECT_THAT(twice, SizeIs(1));  // that of the fourth batch, when the first run ended
+  ASSERT_THAT(last, SizeIs(9));
+  for (std::int64_t batch = 1; batch < 8; ++batch) {
+    EXPECT_THAT(last[batch], AllOf(HasSubstr("\"loss/train/total\""), HasSubstr("\"lr-")));
+  }
 }
 
 TEST_F(BatchLines, OtherFormatsAreRefused) {

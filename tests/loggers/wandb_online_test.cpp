@@ -5,6 +5,7 @@
 
 #include <thread>
 
+#include "cairn/callbacks/lr_monitor.h"
 #include "cairn/error.h"
 #include "cairn/loggers/wandb_logger.h"
 #include "cairn/train/trainer.h"
@@ -182,6 +183,38 @@ TEST_F(WandbOnlineTest, AServerThatIsAwayGetsEverythingFromTheNextStart) {
   const Json run = server.streamed_to(*server.runs_of_wandb().begin());
   EXPECT_THAT(column(run, "_step"), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8));
   EXPECT_THAT(server.violations(), IsEmpty());
+}
+
+TEST_F(WandbOnlineTest, AStartThatFindsNothingToDoSendsWhatIsLeft) {
+  timeout = std::chrono::seconds(0);
+  {
+    const FakeTrackers server;
+    environment.set("WANDB_BASE_URL", server.url());
+  }
+  train(online());
+  FakeTrackers server;
+  environment.set("WANDB_BASE_URL", server.url());
+  timeout = std::chrono::seconds(60);
+  train(online());
+  const Json run = server.streamed_to("team/digits/run1");
+  EXPECT_THAT(column(run, "_step"), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8));
+  EXPECT_EQ(run["exitcode"], 0);
+}
+
+TEST_F(WandbOnlineTest, ACheckpointDoesNotDivideARow) {
+  FakeTrackers server;
+  environment.set("WANDB_BASE_URL", server.url());
+  TrainerOptions options = this->options(online());
+  options.callbacks = LRMonitor();
+  Trainer(std::move(options)).fit();
+  const Json run = server.streamed_to("team/digits/run1");
+  EXPECT_THAT(column(run, "_step"), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8));
+  for (std::size_t step = 1; step < 8; ++step) {
+    EXPECT_TRUE(run["history"][step].contains("loss/train/total")) << step;
+    EXPECT_TRUE(run["history"][step].contains("lr-DecoupledSGDW/group0") ||
+                run["history"][step].size() > 6)
+        << run["history"][step].dump();
+  }
 }
 
 TEST_F(WandbOnlineTest, AServerThatFailsAtRandomGetsEverything) {

@@ -265,7 +265,8 @@ TEST(Checkpoints, WithoutResumeNothingIsReplaced) {
   Gan gan(folder.path());
   Checkpoints ck(gan.options);
   gan.add_to(ck);
-  EXPECT_THROW(ck.save(2), AlreadyExistsError);
+  EXPECT_THAT(testing::message_of<AlreadyExistsError>([&] { ck.save(2); }),
+              HasSubstr("call resume() before the first"));
 }
 
 }  // namespace

@@ -47,7 +47,9 @@ struct ProfilerOptions {
   // The name under which loggers upload the trace; nullopt: no uploads.
   std::optional<std::string> remote_file_name =
       "{run_name}/traces/ep{epoch}-ba{batch}-rank{rank}.json";
-  bool overwrite = false;  // If false, the folder must be empty at the start.
+  // If false, a trace that exists already is kept, as of a start that ended early. (Composer
+  // refuses a folder that has files.)
+  bool overwrite = false;
   // Traces to keep on this machine; the oldest are removed first. nullopt, or Composer's -1: all.
   std::optional<int> num_traces_to_keep = std::nullopt;
   bool torch_prof_record_shapes = false;  // the shapes of operators' inputs
@@ -75,7 +77,7 @@ class Profiler final : public Callback {
   std::string name() const override { return "Profiler"; }
   bool needs_losses(const State& /*state*/) const override { return false; }
   bool may_change_batch() const override { return false; }
-  // Throws AlreadyExistsError if the folder has files and `overwrite` is not set.
+  // Throws UsageError if there is another Profiler.
   void init(State& state, Logger& logger) override;
   void after_load(State& state, Logger& logger) override;
   void before_dataloader(State& state, Logger& logger) override;

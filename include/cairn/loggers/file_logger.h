@@ -29,7 +29,7 @@ namespace cairn {
 
 enum class FileLogFormat : std::uint8_t {
   kEntries,  // JSON: a line for each metric
-  kBatches,  // JSON: a line for the metrics of a batch, and one for those of an evaluation after it
+  kBatches,  // JSON: a line for the metrics of a batch, with those of an evaluation after it
   kCsv,      // the lines of kBatches as CSV, without hyperparameters, traces, tables and messages
 };
 template <>
@@ -48,7 +48,7 @@ struct FileLoggerOptions {
 };
 
 // Each line is in the kernel when the call returns, so it survives a kill of the process. The line
-// of a batch is written at the end of the batch.
+// of a batch is written when something is logged for the next one.
 class FileLogger final : public LoggerDestination {
  public:
   // Throws UsageError for an unknown format.
@@ -68,12 +68,13 @@ class FileLogger final : public LoggerDestination {
   // {"batch":20,"table":"Table","columns":["a"],"rows":[[1]]}
   void log_table(const LoggedTable& table, std::int64_t step) override;
 
-  // Write the lines of batches and evaluations.
-  void batch_end(State& state, Logger& logger) override;
-  void epoch_end(State& state, Logger& logger) override;
+  // Write the line of the last batch.
   void fit_end(State& state, Logger& logger) override;
-  void eval_end(State& state, Logger& logger) override;
   void close(State& state, Logger& logger) override;
+
+  // The metrics of a line that is not written yet.
+  Value state_dict() const override;
+  void load_state_dict(const Value& state) override;
 
  private:
   struct Impl;

@@ -52,8 +52,7 @@ struct WandBLoggerOptions {
 // A program that only evaluates a checkpoint has a run of its own.
 //
 // A row has all metrics of a step. Losses arrive some batches late, so the rows of the last 20
-// batches wait in memory until a checkpoint is saved or training ends. In a job of several
-// processes the checkpoint has these rows.
+// batches wait in memory. A checkpoint has those that are not complete yet.
 class WandBLogger final : public LoggerDestination {
  public:
   // Throws UsageError for another mode, or an id that is none.

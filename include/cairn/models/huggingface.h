@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "cairn/storage/object_store.h"
+#include "cairn/train/empty_braces.h"
 #include "cairn/train/state_dict.h"
 
 namespace cairn {
@@ -51,6 +52,8 @@ class HuggingFaceWeights {
  public:
   // Throws UsageError for a name without its counterpart's "*", and for a max_shard_size below 1.
   explicit HuggingFaceWeights(HuggingFaceOptions options = {});
+  explicit HuggingFaceWeights(EmptyBraces)  // HuggingFaceWeights({})
+      : HuggingFaceWeights(HuggingFaceOptions()) {}
 
   // Loads a folder with model.safetensors, with model.safetensors.index.json and its shards, or
   // with pytorch_model.bin (or its index), or one such file: all of the module's tensors, or, after
@@ -73,9 +76,10 @@ class HuggingFaceWeights {
   };
   // Writes the module's tensors as a folder, whole or not at all: model.safetensors, or shards and
   // their index if they are larger than max_shard_size, and `config` as config.json (empty: none).
-  // Tied tensors are written once, by the name that the module registered first. Returns the paths
-  // of the files. In a job of several processes call it on rank 0; a sharded module has only this
-  // rank's rows, so load a checkpoint into a whole one first.
+  // Tied tensors are written once, by the first of their names: a module's own parameters come
+  // before those of its children. Returns the paths of the files. In a job of several processes
+  // call it on rank 0; a sharded module has only this rank's rows, so load a checkpoint into a
+  // whole one first.
   //
   // Throws AlreadyExistsError; UsageError if two tensors get one name, or for a folder with other
   // files; UnsupportedError for a dtype that safetensors do not have, and for a store without

@@ -66,6 +66,12 @@ void Profiler::Impl::save(const State& state, Logger& logger) {
       join_path(strict_format(NameFormat(options.folder), dist_variables(state.run_name)),
                 strict_format(NameFormat(options.filename), variables));
   trace->end_operators();
+  if (!options.overwrite && local_store()->stat(path)) {
+    trace.reset();
+    logger.log_message("profiled until batch " + std::to_string(state.timestamp.batch) + ": " +
+                       path + " exists and is kept; set overwrite to replace traces");
+    return;
+  }
   AppendFile(path, /*truncate=*/true).append(trace->text());
   trace.reset();
   saved_traces.push_back(path);
@@ -95,16 +101,15 @@ Profiler::Profiler(Profiler&&) noexcept = default;
 Profiler& Profiler::operator=(Profiler&&) noexcept = default;
 
 void Profiler::init(State& state, Logger& /*logger*/) {
+  const auto is_profiler = [](const auto& callback) {
+    return dynamic_cast<const Profiler*>(callback.get()) != nullptr;
+  };
+  if (std::ranges::count_if(state.callbacks, is_profiler) > 1) {
+    throw UsageError("a Trainer has at most one Profiler");
+  }
   impl_->trace.reset();
   impl_->saved_traces.clear();
   impl_->resumption_batch_idx = 0;
-  if (impl_->options.overwrite) return;
-  const auto files = local_store();
-  const std::string folder =
-      strict_format(NameFormat(impl_->options.folder), dist_variables(state.run_name));
-  if (!files->stat(folder) || list_all(*files, folder).empty()) return;
-  throw AlreadyExistsError("Profiler: the folder " + folder +
-                           " has files: give another one, or set overwrite");
 }
 
 void Profiler::after_load(State& state, Logger& /*logger*/) {

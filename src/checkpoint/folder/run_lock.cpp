@@ -67,7 +67,7 @@ std::string described(const RunLockHolder& holder) {
   throw BusyError(
       fmt::format("the run \"{0}\" is training already, and saves into {1}: {2}. Two starts of one "
                   "run would overwrite each other's checkpoints.\nWait until that one has ended, "
-                  "or give this one another run_name or save_folder.\nIf its machine is dead, "
+                  "or give this one another run_name or folder.\nIf its machine is dead, "
                   "`cairn lock {1} --release` releases the lock",
                   printable_line(request.run_name), request.folder, described(holder)));
 }

@@ -23,6 +23,7 @@ const Metrics* find_metrics(const State& state, const std::string& label) {
     known += ", " + in_quotes(each);
   throw UsageError(named.asker + ": " + named.label_option + " is " + in_quotes(named.label) +
                    ", and this fit() has no such data. Its labels are " + known +
+                   (named.label.empty() ? "; write LABEL/" + named.metric : "") +
                    (state.eval_metrics.empty() ? "; set eval_dataloader for others" : ""));
 }
 

@@ -200,8 +200,15 @@ void Checkpoints::Impl::begin(bool resumes) try {
   if (resumes) {
     if (const auto found = find()) load(*found);
   }
-  saver->after_load(state, logger);
-  saver->fit_start(state, logger);
+  try {
+    saver->after_load(state, logger);
+    saver->fit_start(state, logger);
+  } catch (const AlreadyExistsError&) {
+    if (resumes) throw;
+    throw AlreadyExistsError("Checkpoints: saves would replace checkpoints that are in " + folder +
+                             ": call resume() before the first due() or save(), give another "
+                             "folder, or remove them");
+  }
   if (signals) signals->expect_to_serve(true);
   last_step_at = options.now();
 } catch (...) {
