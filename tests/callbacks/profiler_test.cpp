@@ -186,8 +186,8 @@ TEST_F(ProfilerTest, MistakesAreRefused) {
 }
 
 TEST_F(ProfilerTest, ATraceThatExistsIsKeptUnlessItMayBeOverwritten) {
-  const auto train = [&](const ProfilerOptions& profiler) {
-    Trainer trainer(options(profiler));
+  const auto train = [&](const ProfilerOptions& given) {
+    Trainer trainer(options(given));
     trainer.fit();
     return profiler->saved_traces();
   };
