@@ -222,6 +222,7 @@ TEST_F(BatchLines, OfAResumedRunHaveTheColumnsOfTheFile) {
 TEST_F(BatchLines, OfATrainedRunAreOneForEachBatch) {
   const auto train = [&](const std::string& max_duration) {
     TrainerOptions options = tiny_options();
+    options.run_name = "night";
     options.max_duration = max_duration;
     options.save_folder = folder / "checkpoints";
     options.save_interval = "2ba";

@@ -20,6 +20,7 @@
 namespace cairn {
 namespace {
 
+using ::testing::AllOf;
 using testing::CallAt;
 using ::testing::Contains;
 using ::testing::ElementsAre;
@@ -210,10 +211,8 @@ TEST_F(WandbOnlineTest, ACheckpointDoesNotDivideARow) {
   const Json run = server.streamed_to("team/digits/run1");
   EXPECT_THAT(column(run, "_step"), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8));
   for (std::size_t step = 1; step < 8; ++step) {
-    EXPECT_TRUE(run["history"][step].contains("loss/train/total")) << step;
-    EXPECT_TRUE(run["history"][step].contains("lr-DecoupledSGDW/group0") ||
-                run["history"][step].size() > 6)
-        << run["history"][step].dump();
+    EXPECT_THAT(run["history"][step].dump(),
+                AllOf(HasSubstr("\"loss/train/total\""), HasSubstr("\"lr-")));
   }
 }
 
