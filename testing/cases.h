@@ -1,4 +1,4 @@
-// Which cases a test takes that attacks hundreds of places: calls, allocations, bytes.
+// Chooses cases of a test that attacks hundreds of places: calls, allocations, bytes.
 #pragma once
 
 #include <algorithm>

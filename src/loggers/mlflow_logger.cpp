@@ -168,11 +168,11 @@ struct MLFlowLogger::Impl {
     last[name] = {value, step};
     return false;
   }
-  std::string problems() const {
-    if (spool) return spool->problems("MLFlowLogger");
-    if (not_written == 0) return {};
-    return "warning: MLFlowLogger: " + std::to_string(not_written) +
-           " entries were not written; the last error: " + write_error;
+  void log_problems(Logger& logger) const {
+    if (spool) return finish(*spool, options.upload_timeout, "MLFlowLogger", logger);
+    if (not_written == 0) return;
+    logger.log_message("warning: MLFlowLogger: " + std::to_string(not_written) +
+                       " entries were not written; the last error: " + write_error);
   }
 };
 
@@ -272,9 +272,7 @@ void MLFlowLogger::log_images(const LoggedImages& images, std::int64_t step) {
 void MLFlowLogger::fit_start(State& /*state*/, Logger& /*logger*/) { impl_->flush(); }
 void MLFlowLogger::batch_end(State& /*state*/, Logger& logger) {
   impl_->flush_if_due();
-  if (impl_->spool == nullptr) return;
-  const std::string warning = impl_->spool->take_warning("MLFlowLogger");
-  if (!warning.empty()) logger.log_message(warning);
+  if (impl_->spool != nullptr) log_warning(*impl_->spool, "MLFlowLogger", logger);
 }
 void MLFlowLogger::eval_end(State& /*state*/, Logger& /*logger*/) { impl_->flush_if_due(); }
 void MLFlowLogger::fit_end(State& /*state*/, Logger& /*logger*/) { impl_->flush(); }
@@ -284,9 +282,7 @@ void MLFlowLogger::close(State& /*state*/, Logger& logger) {
   if (!impl_->sender) return;
   const bool has_failed = std::uncaught_exceptions() > 0;
   impl_->send_status(has_failed ? mlflow::RunStatus::kFailed : mlflow::RunStatus::kFinished);
-  if (impl_->spool) impl_->spool->wait(impl_->options.upload_timeout);
-  const std::string problems = impl_->problems();
-  if (!problems.empty()) logger.log_message(problems);
+  impl_->log_problems(logger);
   impl_->resumed_id = impl_->sender->run_id();
   impl_->spool.reset();
   impl_->sender.reset();

@@ -139,8 +139,7 @@ void SlackLogger::log_traces(const Dict& traces) { impl_->add(traces); }
 
 void SlackLogger::batch_end(State& state, Logger& logger) {
   if (impl_->spool == nullptr) return;
-  const std::string warning = impl_->spool->take_warning("SlackLogger");
-  if (!warning.empty()) logger.log_message(warning);
+  log_warning(*impl_->spool, "SlackLogger", logger);
   impl_->flush_if_due(TimeUnit::kBatch, state.timestamp.batch);
 }
 
@@ -151,9 +150,7 @@ void SlackLogger::epoch_end(State& state, Logger& /*logger*/) {
 void SlackLogger::close(State& /*state*/, Logger& logger) {
   if (impl_->spool == nullptr) return;
   impl_->flush();
-  impl_->spool->wait(impl_->options.upload_timeout);
-  const std::string problems = impl_->spool->problems("SlackLogger");
-  if (!problems.empty()) logger.log_message(problems);
+  finish(*impl_->spool, impl_->options.upload_timeout, "SlackLogger", logger);
   impl_->spool.reset();
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cairn/error.h"
+#include "cairn/train/logger.h"
 
 #include "core/text/random_name.h"
 #include "io/file.h"
@@ -202,6 +203,18 @@ bool Spool::send_oldest(const Entry& oldest) {
   }
   changed_.notify_all();
   return true;
+}
+
+void log_warning(Spool& spool, const std::string& name, Logger& logger) {
+  const std::string warning = spool.take_warning(name);
+  if (!warning.empty()) logger.log_message(warning);
+}
+
+void finish(Spool& spool, std::chrono::milliseconds limit, const std::string& name,
+            Logger& logger) {
+  spool.wait(limit);
+  const std::string problems = spool.problems(name);
+  if (!problems.empty()) logger.log_message(problems);
 }
 
 }  // namespace cairn

@@ -22,6 +22,8 @@
 
 namespace cairn {
 
+class Logger;
+
 struct SpoolOptions {
   std::string folder;
   // Called in the thread, one entry after another. An entry is tried again after a retryable()
@@ -89,5 +91,10 @@ class Spool {
   Cancellation cancellation_{"the program ends"};
   std::thread thread_;
 };
+
+// For the logger `name`. The first logs the first error of this process, once. The second waits for
+// the server, and logs how many entries did not arrive.
+void log_warning(Spool& spool, const std::string& name, Logger& logger);
+void finish(Spool& spool, std::chrono::milliseconds limit, const std::string& name, Logger& logger);
 
 }  // namespace cairn

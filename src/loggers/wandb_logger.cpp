@@ -123,7 +123,7 @@ struct WandBLogger::Impl {
   std::string folder() const {
     return join_path(first_given({options.dir, environment("WANDB_DIR"), "."}), "wandb");
   }
-  // Of entries that wait for the server; the next start of the run finds them.
+  // The folder of entries that wait for the server. The next start of the run finds them.
   std::string unsent_folder() const {
     std::string name = state->run_name + "-rank" + std::to_string(dist::rank());
     std::ranges::replace(name, '/', '_');
@@ -207,12 +207,7 @@ struct WandBLogger::Impl {
   void send_unsent(Logger& logger) const {
     if (!posix_file_system().stat(unsent_folder())) return;
     Spool spool({.folder = unsent_folder(), .send = send});
-    wait_for(spool, logger);
-  }
-  void wait_for(Spool& spool, Logger& logger) const {
-    spool.wait(options.upload_timeout);
-    const std::string problems = spool.problems("WandBLogger");
-    if (!problems.empty()) logger.log_message(problems);
+    finish(spool, options.upload_timeout, "WandBLogger", logger);
   }
 };
 
@@ -320,9 +315,7 @@ void WandBLogger::fit_end(State& /*state*/, Logger& /*logger*/) {
 }
 
 void WandBLogger::batch_end(State& /*state*/, Logger& logger) {
-  if (impl_->stream == nullptr) return;
-  const std::string warning = impl_->stream->spool().take_warning("WandBLogger");
-  if (!warning.empty()) logger.log_message(warning);
+  if (impl_->stream != nullptr) log_warning(impl_->stream->spool(), "WandBLogger", logger);
 }
 
 void WandBLogger::close(State& /*state*/, Logger& logger) {
@@ -332,7 +325,9 @@ void WandBLogger::close(State& /*state*/, Logger& logger) {
   if (!impl_->writer) return;
   impl_->write_all();
   impl_->writer->write_exit(impl_->is_training ? 1 : 0, impl_->runtime());
-  if (impl_->stream != nullptr) impl_->wait_for(impl_->stream->spool(), logger);
+  if (impl_->stream != nullptr) {
+    finish(impl_->stream->spool(), impl_->options.upload_timeout, "WandBLogger", logger);
+  }
   impl_->file = nullptr;
   impl_->stream = nullptr;
   impl_->writer.reset();

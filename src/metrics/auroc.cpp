@@ -146,8 +146,7 @@ void AUROC::update(const at::Tensor& outputs, const at::Tensor& target) {
   };
   const std::int64_t columns = is_multiclass ? 1 : rules_.classes;
   const at::Tensor counted = in_rows(targets.counted, columns);
-  // Whether scores are logits is asked of those that count. Of labels, all are asked, as in
-  // torchmetrics.
+  // Scores are logits if one of those that count says so; with labels, any, as in torchmetrics.
   const bool asks_all = rules_.task == AnswerTask::kMultilabel;
   const at::Tensor scores =
       probabilities(in_rows(outputs, rules_.classes),
@@ -175,23 +174,15 @@ void AUROC::check_shapes(const at::Tensor& outputs, const at::Tensor& target) co
   if (!fit || !outputs.is_floating_point()) refuse_shapes(name(), outputs, target, expected);
 }
 
-// As the state has them: [samples] for one column, and labels with those that do not count.
+// As torchmetrics' state has them: labels with those that do not count, the others without.
 void AUROC::keep(const at::Tensor& scores, const at::Tensor& target, const at::Tensor& counted) {
-  if (rules_.task == AnswerTask::kMultilabel) {
-    scores_.push_back(scores.clone());
-    targets_.push_back(target.clone());
-    return;
-  }
   const at::Tensor kept = rules_.task == AnswerTask::kBinary ? scores.squeeze(1) : scores;
-  const at::Tensor classes = target.squeeze(1);
-  if (!rules_.ignore_index) {
-    scores_.push_back(kept.clone());
-    targets_.push_back(classes.clone());
-    return;
-  }
-  // Waits for the device: the size of the result depends on the targets.
-  scores_.push_back(kept.index({counted.squeeze(1)}));
-  targets_.push_back(classes.index({counted.squeeze(1)}));
+  const at::Tensor targets = rules_.task == AnswerTask::kMultilabel ? target : target.squeeze(1);
+  const bool drops = rules_.ignore_index && rules_.task != AnswerTask::kMultilabel;
+  // Dropping waits for the device: the size of the result depends on the targets.
+  const at::Tensor rows = counted.flatten();
+  scores_.push_back(drops ? kept.index({rows}) : kept.clone());
+  targets_.push_back(drops ? targets.index({rows}) : targets.clone());
 }
 
 // scores and is_positive: [samples, classes]. counted broadcasts.
@@ -228,6 +219,7 @@ at::Tensor AUROC::compute() {
   if (scores_.empty()) return no_value();
   const at::Tensor scores = joined(scores_);
   const at::Tensor target = joined(targets_);
+  if (!has_counted(target)) return no_value();
   if (rules_.task == AnswerTask::kBinary) return exact_area(scores, target);
   if (average_ == Average::kMicro) return area_of_labels(scores.flatten(), target.flatten());
   std::vector<at::Tensor> areas;
@@ -243,6 +235,11 @@ at::Tensor AUROC::compute() {
     }
   }
   return averaged(torch::stack(areas), torch::stack(positives), average_);
+}
+
+bool AUROC::has_counted(const at::Tensor& target) const {
+  if (target.numel() == 0 || !rules_.ignore_index) return target.numel() != 0;
+  return target.ne(*rules_.ignore_index).any().item<bool>();
 }
 
 // Both [samples], with those that do not count.

@@ -220,6 +220,21 @@ TEST(MetricValuesTest, HaveEveryMetric) {
   EXPECT_EQ(cases.size(), 28U);
 }
 
+TEST(MetricValuesTest, AnAreaOfNothingIsNaN) {
+  for (const Average average : {Average::kMacro, Average::kWeighted}) {
+    for (const std::optional<std::int64_t> thresholds : {std::optional<std::int64_t>(), {5}}) {
+      MultilabelAUROC labels(
+          {.num_labels = 2, .average = average, .thresholds = thresholds, .ignore_index = -1});
+      labels.update(torch::rand({3, 2}), torch::full({3, 2}, -1));
+      EXPECT_TRUE(std::isnan(labels.compute().item<double>()));
+      MulticlassAUROC classes(
+          {.num_classes = 2, .average = average, .thresholds = thresholds, .ignore_index = -1});
+      classes.update(torch::rand({3, 2}), torch::full({3}, -1));
+      EXPECT_TRUE(std::isnan(classes.compute().item<double>()));
+    }
+  }
+}
+
 TEST(MetricValuesTest, AndStatesAreThoseOfPython) {
   for (const MetricCase& each : metric_cases()) {
     SCOPED_TRACE(each.trace);

@@ -55,7 +55,8 @@ struct WandBLoggerOptions {
 // batches wait in memory. A checkpoint has those that are not complete yet.
 class WandBLogger final : public LoggerDestination {
  public:
-  // Throws UsageError for another mode, or an id that is none.
+  // Throws UsageError for another mode, and for an id with other characters than letters, digits, -
+  // and _.
   explicit WandBLogger(WandBLoggerOptions options = {});
   explicit WandBLogger(EmptyBraces)  // WandBLogger({.project = "digits"})
       : WandBLogger(WandBLoggerOptions()) {}

@@ -260,6 +260,7 @@ class AUROC : public Metric {
   void check_shapes(const at::Tensor& outputs, const at::Tensor& target) const;
   void keep(const at::Tensor& scores, const at::Tensor& target, const at::Tensor& counted);
   void count(const at::Tensor& scores, const at::Tensor& is_positive, const at::Tensor& counted);
+  bool has_counted(const at::Tensor& target) const;
   at::Tensor area_of_labels(const at::Tensor& scores, const at::Tensor& target) const;
   std::vector<std::int64_t> confmat_shape() const;
 
