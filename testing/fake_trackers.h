@@ -42,8 +42,8 @@ class FakeTrackers final : public FakeServer {
   // How many of W&B's artifacts were begun and never committed.
   std::size_t pending_artifacts();
   std::set<std::string> runs_of_wandb();  // "entity/project/id"
-  // What the run "entity/project/id" has on W&B's server: "fields", "history" (a list of rows),
-  // "summary", and "exitcode" (null before the end). Null if there is no such run.
+  // The run "entity/project/id" as W&B's server has it, or null. It has "fields", "history" (a list
+  // of rows), "summary", and "exitcode" (null before the end).
   Json streamed_to(const std::string& run);
   void lose_runs_of_wandb();
   // The input that created "entity/project/name:alias". Null if there is none.
