@@ -65,7 +65,7 @@ struct ProfilerTest : ::testing::Test {
     TrainerOptions made = tiny_options();
     made.run_name = "run";
     made.max_duration = "1ep";
-    made.callbacks = {profiler};
+    made.profiler = profiler;
     return made;
   }
   Json trace(std::size_t index = 0) const {
@@ -173,7 +173,7 @@ TEST_F(ProfilerTest, TrainingHasTheSameBits) {
   };
   const at::Tensor profiled = weights(options({}));
   TrainerOptions plain = options({});
-  plain.callbacks = {};
+  plain.profiler = nullptr;
   EXPECT_TRUE(profiled.equal(weights(std::move(plain))));
 }
 
@@ -181,7 +181,7 @@ TEST_F(ProfilerTest, MistakesAreRefused) {
   EXPECT_THROW(Profiler({.schedule = nullptr}), UsageError);
   EXPECT_THROW(Profiler({.num_traces_to_keep = -2}), UsageError);
   TrainerOptions two = options({});
-  two.callbacks.push_back(Profiler());
+  two.callbacks = Profiler();
   EXPECT_THAT(message_of<UsageError>([&] { Trainer(std::move(two)); }), HasSubstr("at most one"));
 }
 

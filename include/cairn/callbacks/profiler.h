@@ -1,7 +1,7 @@
 // Profiler: where the time of some batches goes, as a trace for chrome://tracing or
 // https://ui.perfetto.dev (composer/profiler).
 //
-//   .callbacks = {Profiler({.schedule = cyclic_schedule({.wait = 1, .active = 2})})},
+//   .profiler = Profiler({.schedule = cyclic_schedule({.wait = 1, .active = 2})}),
 #pragma once
 
 #include <chrono>

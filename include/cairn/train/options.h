@@ -1,6 +1,6 @@
 // TrainerOptions: Composer's Trainer arguments, in Composer's order, as designated initializers.
 // docs/trainer.md explains each: its default, and when to change it.
-// docs/from_composer.md lists the arguments that this version does not have (profiler, ...).
+// docs/from_composer.md lists the arguments that this version does not have.
 #pragma once
 
 #include <chrono>
@@ -30,6 +30,8 @@
 #include "cairn/value.h"
 
 namespace cairn {
+
+class Profiler;
 
 // In Composer's order. Everything except the model has a default that fits most runs. Commonly set
 // are train_dataloader, max_duration, optimizers, save_folder, run_name and autoresume. The Trainer
@@ -201,7 +203,11 @@ struct TrainerOptions {  // NOLINT(clang-analyzer-optin.performance.Padding)
   // refused, except those that describe what cairn does anyway.
   std::optional<Value> deepspeed_config = std::nullopt;
 
-  // --- Messages ---------------------------------------------------------------------------------
+  // --- Profile and messages ---------------------------------------------------------------------
+
+  // Records where the time of some batches goes: Profiler({...}), of cairn/callbacks/profiler.h.
+  // Joins the callbacks, after them.
+  Handle<Profiler> profiler = {};
 
   // The lines for people that this Trainer logs: "info": all; "warning": warnings; "error": none.
   // (Composer: python_log_level.) Errors are exceptions, and are always thrown.

@@ -16,6 +16,7 @@
 #include "cairn/algorithms/selective_backprop.h"
 #include "cairn/algorithms/swa.h"
 #include "cairn/callbacks/checkpoint_saver.h"
+#include "cairn/callbacks/profiler.h"
 #include "cairn/dist/dist.h"
 #include "cairn/dist/sharding.h"
 #include "cairn/error.h"
@@ -342,6 +343,7 @@ void Trainer::Impl::Setup::assemble_callbacks() {
     state.callbacks.push_back(destination);
   for (const auto& callback : options.callbacks)
     state.callbacks.push_back(callback.shared());
+  if (options.profiler) state.callbacks.push_back(options.profiler.shared());
   if (!options.save_folder) return;
   if (const CheckpointSaver* saver = trainer.reference_saver()) {
     logger.log_message(
