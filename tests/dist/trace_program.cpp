@@ -1,6 +1,6 @@
 // One process of a job whose saves are traced. trace_test.cpp starts several of them:
 //   trace_program trace=store|files|collectives layout=file|sharded|tars folder=FOLDER [async=1]
-//   trace_program trace=messages model=plain|constant|norm [changes=1]
+//   trace_program trace=messages model=plain|constant|norm [changes=1] [losses=1]
 // Writes "trace LINE" for each line of its trace.
 #include <torch/torch.h>
 
@@ -100,9 +100,11 @@ struct BufferedNet : torch::nn::Module {
 // Prints the collectives of each batch after the first one. At first, ranks compare what they have.
 class BatchCosts final : public cairn::Callback {
  public:
-  explicit BatchCosts(bool may_change) : may_change_(may_change) {}
+  BatchCosts(bool may_change, bool needs_losses)
+      : may_change_(may_change), needs_losses_(needs_losses) {}
   std::string name() const override { return "BatchCosts"; }
   bool may_change_batch() const override { return may_change_; }
+  bool needs_losses(const cairn::State& /*state*/) const override { return needs_losses_; }
   void before_dataloader(cairn::State& state, cairn::Logger& /*logger*/) override {
     const std::string costs = Collectives::take();
     if (state.timestamp.batch > 1) print_line("trace " + costs);
@@ -110,6 +112,7 @@ class BatchCosts final : public cairn::Callback {
 
  private:
   const bool may_change_;
+  const bool needs_losses_;
 };
 
 void count_messages(const Arguments& arguments) {
@@ -123,7 +126,8 @@ void count_messages(const Arguments& arguments) {
   options.train_dataloader = cairn::testing::tiny_loader(
       40, {.batch_size = 2, .sampler = cairn::DistributedSamplerOptions{.shuffle = false}});
   options.max_duration = "6ba";
-  options.callbacks.push_back(std::make_shared<BatchCosts>(arguments.has("changes")));
+  options.callbacks.push_back(
+      std::make_shared<BatchCosts>(arguments.has("changes"), arguments.has("losses")));
   cairn::Trainer trainer(std::move(options));
   trainer.fit();
   trainer.close();

@@ -89,8 +89,8 @@ TEST_P(TracesOfRanks, CollectivesOfEachEventAreAsWritten) {
   expect_trace("ranks_collectives_" + layout(), all);
 }
 
-// The messages of each batch of a job of two ranks: those of rank_batch.h, one bucket of gradients,
-// and the losses.
+// The messages of each batch of a job of two ranks: one of rank_batch.h, and one bucket of
+// gradients.
 Lines messages_of_batches(const std::vector<std::string>& arguments) {
   Job job(2, std::vector<std::string>{TRACE_PROGRAM, "trace=messages"} + arguments);
   EXPECT_THAT(job.exit_codes(), Each(0)) << outputs_of(job);
@@ -100,17 +100,21 @@ Lines messages_of_batches(const std::vector<std::string>& arguments) {
   return lines;
 }
 
-TEST(MessagesOfABatch, AreFew) {
-  EXPECT_THAT(messages_of_batches({"model=plain"}), Each("all_reduce 4"));
+TEST(MessagesOfABatch, AreOneBesidesTheGradients) {
+  EXPECT_THAT(messages_of_batches({"model=plain"}), Each("all_reduce 2"));
 }
 
 TEST(MessagesOfABatch, HaveBuffersOnlyIfTheseChange) {
-  EXPECT_THAT(messages_of_batches({"model=constant"}), Each("all_reduce 4"));
-  EXPECT_THAT(messages_of_batches({"model=norm"}), Each("all_reduce 4, broadcast 1"));
+  EXPECT_THAT(messages_of_batches({"model=constant"}), Each("all_reduce 2"));
+  EXPECT_THAT(messages_of_batches({"model=norm"}), Each("all_reduce 2, broadcast 1"));
 }
 
-TEST(MessagesOfABatch, AreOneMoreForACallbackThatMayChangeTheBatch) {
-  EXPECT_THAT(messages_of_batches({"model=plain", "changes=1"}), Each("all_reduce 5"));
+TEST(MessagesOfABatch, AreOneMoreForACallbackThatNeedsTheLosses) {
+  EXPECT_THAT(messages_of_batches({"model=plain", "losses=1"}), Each("all_reduce 3"));
+}
+
+TEST(MessagesOfABatch, AreTwoMoreForACallbackThatMayChangeTheBatch) {
+  EXPECT_THAT(messages_of_batches({"model=plain", "changes=1"}), Each("all_reduce 4"));
 }
 
 }  // namespace

@@ -197,6 +197,27 @@ TEST(DataLoader, ThrowsWhatTheDatasetThrewAtTheBatchWhereItDid) {
   }
 }
 
+TEST(DataLoader, ShowsTheNextBatchWithoutChangingWhatItGives) {
+  for (const int workers : {0, 2}) {
+    DataLoader loader(std::make_shared<FailingAt>(5), {.batch_size = 2, .num_workers = workers});
+    loader.start_epoch(0, 0);
+    const Batch* const first = loader.peek();
+    ASSERT_NE(first, nullptr);
+    EXPECT_EQ(loader.peek(), first);
+    const at::Tensor shown = first->single();
+    EXPECT_TRUE(loader.next()->single().is_same(shown));
+    EXPECT_TRUE(loader.next());
+    EXPECT_EQ(loader.peek(), nullptr) << "this batch fails";
+    EXPECT_THROW(loader.next(), std::runtime_error);
+    ASSERT_NE(loader.peek(), nullptr);
+    EXPECT_EQ(epoch_of(loader, 0, 3).size(), 2U) << "a new position forgets what was shown";
+    EXPECT_EQ(loader.peek(), nullptr) << "after the last batch";
+    loader.start_epoch(0, 2);
+    EXPECT_EQ(loader.peek(), nullptr);
+    EXPECT_EQ(epoch_of(loader, 0, 3).size(), 2U) << "and an error that was not thrown";
+  }
+}
+
 TEST(DataLoader, RefusesOptionsThatCannotBe) {
   EXPECT_THROW(DataLoader(numbers_to(3), {.batch_size = 0}), UsageError);
   EXPECT_THROW(DataLoader(numbers_to(3), {.num_workers = -1}), UsageError);

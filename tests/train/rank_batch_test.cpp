@@ -80,6 +80,7 @@ struct RankPlan {
   int changes_parameters = -1;  // The batch; before message 1.
   int freezes = -1;             // The batch; between messages 1 and 2.
   bool may_change = false;
+  bool peeks = false;
 };
 
 constexpr int kMaxDuration = 5;
@@ -117,8 +118,9 @@ class SimulatedTraining {
     if (place == plan_.stops_at && batch == plan_.stops_in) stopped_ = true;
   }
 
-  void agree(microseconds duration = {}) {
-    const auto all = rank_batch_.end({.stops = is_over(), .asked = {}, .duration = duration});
+  void agree(microseconds duration = {}, std::optional<RankBatch::Begin> next = std::nullopt) {
+    const auto all =
+        rank_batch_.end({.stops = is_over(), .asked = {}, .duration = duration, .next = next});
     time_ += all.duration;
     stopped_ = stopped_ || all.stops;
     ends_ = is_over();
@@ -131,18 +133,32 @@ class SimulatedTraining {
             .has_other_buffers = false};
   }
 
+  RankBatch::Begin own_begin() const {
+    return {.has_batch = true,
+            .samples = rank_ + 1,
+            .may_change = plan_.may_change,
+            .join = own_join()};
+  }
+
+  std::optional<RankBatch::Begin> foresee() {
+    if (!plan_.peeks || plan_.may_change || is_over()) return std::nullopt;
+    if (in_epoch_ + 1 >= plan_.length) return std::nullopt;
+    if (plan_.changes_parameters == batch_) parameters_ = 1;
+    return own_begin();
+  }
+
   bool run_epoch() {
     bool stops = false;
-    for (int in_epoch = 0;; ++in_epoch) {
-      RankBatch::Begin own{.stops = stops, .may_change = plan_.may_change};
-      if (!stops) {
-        come_to(Place::kFetch, batch_);
+    for (in_epoch_ = 0;; ++in_epoch_) {
+      const bool fetches = !stops || rank_batch_.has_begun();
+      if (fetches) come_to(Place::kFetch, batch_);
+      const auto all = rank_batch_.begin([&] {
+        RankBatch::Begin own{.stops = stops, .may_change = plan_.may_change};
+        if (!fetches) return own;
         if (plan_.changes_parameters == batch_) parameters_ = 1;
-        own.has_batch = in_epoch < plan_.length;
-        own.samples = own.has_batch ? rank_ + 1 : 0;
-        own.join = own_join();
-      }
-      const auto all = rank_batch_.begin(own);
+        if (in_epoch_ < plan_.length) own = own_begin();
+        return own;
+      });
       if (all.stops) return false;
       if (!all.has_batch) return true;
       samples_ += all.samples;
@@ -164,7 +180,7 @@ class SimulatedTraining {
     come_to(Place::kInside, batch_);
     ++batch_;
     come_to(Place::kBatchEnd, batch_ - 1);
-    agree(microseconds(rank_ == 0 ? 7 : 0));
+    agree(microseconds(rank_ == 0 ? 7 : 0), foresee());
     if (evaluates_) {
       come_to(Place::kEvaluation, batch_ - 1);
       agree();
@@ -178,6 +194,7 @@ class SimulatedTraining {
   const bool evaluates_;
   RankBatch rank_batch_;
   int batch_ = 0;
+  int in_epoch_ = 0;
   std::int64_t samples_ = 0;
   microseconds time_{};
   int parameters_ = 0;
@@ -226,8 +243,15 @@ Outcome simulate(Fibers& fibers, const std::vector<RankPlan>& plans, bool evalua
   return outcome;
 }
 
+// Whether message 5 of a batch says that the next one is trained.
+bool is_next_known(const std::vector<RankPlan>& plans, bool evaluates, int batch, int length) {
+  return !evaluates && (batch + 1) % length != 0 &&
+         std::ranges::all_of(plans,
+                             [](const RankPlan& one) { return one.peeks && !one.may_change; });
+}
+
 // How many batches a job trains. A stop in a batch's events ends training after this batch. But the
-// fetch that ends an epoch belongs to no batch.
+// fetch that ends an epoch belongs to no batch, and a save comes after message 5.
 int expected_batches(const std::vector<RankPlan>& plans, bool evaluates) {
   int length = plans[0].length;
   for (const RankPlan& plan : plans)
@@ -238,7 +262,9 @@ int expected_batches(const std::vector<RankPlan>& plans, bool evaluates) {
     if (plan.stops_at == Place::kEvaluation && !evaluates) continue;
     const bool is_at_end =
         plan.stops_at == Place::kFetch && plan.stops_in > 0 && plan.stops_in % length == 0;
-    batches = std::min(batches, plan.stops_in + (is_at_end ? 0 : 1));
+    const bool is_too_late =
+        plan.stops_at == Place::kSave && is_next_known(plans, evaluates, plan.stops_in, length);
+    batches = std::min(batches, plan.stops_in + (is_at_end ? 0 : 1) + (is_too_late ? 1 : 0));
   }
   return batches;
 }
@@ -259,12 +285,16 @@ TEST(RankBatchTest, TwoRanksEndTogetherHoweverTheyStop) {
   for (RankPlan first : stopping_plans()) {
     for (RankPlan second : stopping_plans()) {
       for (const auto& [one, other] : {std::pair(1, 2), std::pair(2, 2), std::pair(3, 1)}) {
-        for (const bool evaluates : {false, true}) {
-          first.length = one;
-          second.length = other;
-          const Outcome outcome = simulate(fibers, {first, second}, evaluates);
-          EXPECT_THAT(outcome.batches, Each(expected_batches({first, second}, evaluates)));
-          ASSERT_THAT(outcome.errors, ::testing::IsEmpty());
+        for (const int peeking : {0, 1, 2}) {
+          for (const bool evaluates : {false, true}) {
+            first.length = one;
+            second.length = other;
+            first.peeks = peeking > 0;
+            second.peeks = peeking > 1;
+            const Outcome outcome = simulate(fibers, {first, second}, evaluates);
+            EXPECT_THAT(outcome.batches, Each(expected_batches({first, second}, evaluates)));
+            ASSERT_THAT(outcome.errors, ::testing::IsEmpty());
+          }
         }
       }
     }
@@ -277,7 +307,8 @@ RankPlan random_plan(std::mt19937_64& random) {
                 .stops_at = static_cast<Place>(draw(6)),
                 .stops_in = draw(5),
                 .changes_parameters = draw(10) - 5,
-                .may_change = draw(2) == 0};
+                .may_change = draw(3) == 0,
+                .peeks = draw(4) != 0};
   if (plan.may_change) plan.freezes = draw(10) - 5;
   return plan;
 }
@@ -307,13 +338,26 @@ TEST(RankBatchTest, ABatchCostsTwoMessagesAndAThirdIfACallbackMayChangeIt) {
   EXPECT_EQ(changing.begins + changing.ends, usual.begins + usual.ends);
 }
 
+TEST(RankBatchTest, ABatchCostsOneMessageIfTheLoadersCanPeek) {
+  Fibers fibers;
+  const RankPlan plan = {.length = 5, .peeks = true};
+  const Outcome known = simulate(fibers, {plan, plan}, false);
+  EXPECT_EQ(known.begins, 1U);  // The first of the epoch.
+  EXPECT_EQ(known.joins, 0U);
+  EXPECT_EQ(known.ends, 1U + 5U);
+  const Outcome evaluated = simulate(fibers, {plan, plan}, true);
+  EXPECT_EQ(evaluated.begins, 5U);
+  const Outcome known_to_one = simulate(fibers, {plan, {.length = 5}}, false);
+  EXPECT_EQ(known_to_one.begins, 5U);
+}
+
 TEST(RankBatchTest, AnOptimizerThatEvaluatesABatchAgainWeighsItAgain) {
   int sums = 0;
   RankBatch batch([&sums](std::vector<double> own, const std::string& /*what*/) {
     ++sums;
     return own;
   });
-  batch.begin({.has_batch = true, .join = {.weight = 3}});
+  batch.begin([] { return RankBatch::Begin{.has_batch = true, .join = {.weight = 3}}; });
   const auto own = [] { return RankBatch::Join{.weight = 5, .has_other_buffers = true}; };
   EXPECT_EQ(batch.join(own).weight, 3);
   EXPECT_EQ(sums, 1);
@@ -324,7 +368,8 @@ TEST(RankBatchTest, AnOptimizerThatEvaluatesABatchAgainWeighsItAgain) {
 
 TEST(RankBatchTest, OneProcessIsGivenBackWhatItSays) {
   RankBatch alone(nullptr);
-  const auto begun = alone.begin({.stops = true, .samples = 4, .join = {.weight = 2}});
+  const auto begun = alone.begin(
+      [] { return RankBatch::Begin{.stops = true, .samples = 4, .join = {.weight = 2}}; });
   EXPECT_TRUE(begun.stops);
   EXPECT_FALSE(begun.has_batch);
   EXPECT_EQ(begun.samples, 4);

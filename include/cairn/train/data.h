@@ -99,6 +99,10 @@ class DataLoaderBase {
   virtual void start_epoch(std::int64_t epoch, std::int64_t first_batch) = 0;
   // The loader does not write into the tensors of a batch afterwards: a device may still read them.
   virtual std::optional<Batch> next() = 0;
+  // The batch that next() will give next; null if there is none, or if fetching it early might
+  // change what is drawn or given. With it, the ranks of a job agree on a batch in the message that
+  // ends the batch before. Throws nothing: an error of the batch is next()'s.
+  virtual const Batch* peek() { return nullptr; }
 
   // In a job of several processes: the number of samples at the end of this rank's epoch that other
   // ranks have, too. Samples are repeated so that all ranks have equally many samples. Evaluations
@@ -194,6 +198,7 @@ class DataLoader final : public DataLoaderBase {
   void set_device(const at::Device& device) override;  // pins batches for any device but the CPU
   void start_epoch(std::int64_t epoch, std::int64_t first_batch) override;
   std::optional<Batch> next() override;  // rethrows what get_batch() threw
+  const Batch* peek() override;
   Value state_dict() const override;
   void load_state_dict(const Value& state) override;
   std::optional<std::int64_t> samples_after(const Value& saved, std::int64_t had,

@@ -60,6 +60,8 @@ struct DataLoader::Impl {
   at::Tensor order = {};  // The order of this epoch; int64, contiguous.
   std::int64_t next_batch = 0;
   std::int64_t end_batch = 0;  // In `order`.
+  std::optional<Batch> peeked = std::nullopt;
+  std::exception_ptr peek_error = nullptr;
   std::unique_ptr<BatchMemory> memory = std::make_unique<BatchMemory>();
   std::unique_ptr<Prefetcher> prefetcher = nullptr;  // Null without workers.
 
@@ -138,6 +140,8 @@ void DataLoader::Impl::begin(std::int64_t epoch_of, at::Tensor order_of, std::in
   order = std::move(order_of);
   end_batch = batches_of(order.numel());
   next_batch = std::clamp<std::int64_t>(first_batch, 0, end_batch);
+  peeked.reset();
+  peek_error = nullptr;
   if (options.num_workers == 0) return;
   if (!prefetcher) {
     prefetcher = std::make_unique<Prefetcher>(options.num_workers,
@@ -179,8 +183,22 @@ std::int64_t DataLoader::continue_epoch(std::int64_t epoch, std::int64_t had) {
   return self.end_batch;
 }
 
+const Batch* DataLoader::peek() {
+  Impl& self = *impl_;
+  if (!self.peeked && !self.peek_error) {
+    try {
+      self.peeked = next();
+    } catch (...) {
+      self.peek_error = std::current_exception();
+    }
+  }
+  return self.peeked ? &*self.peeked : nullptr;
+}
+
 std::optional<Batch> DataLoader::next() {
   Impl& self = *impl_;
+  if (self.peek_error) std::rethrow_exception(std::exchange(self.peek_error, nullptr));
+  if (self.peeked) return std::exchange(self.peeked, std::nullopt);
   if (self.prefetcher) return self.prefetcher->next();
   if (self.next_batch >= self.end_batch) return std::nullopt;
   return self.fetch(self.order, self.epoch, self.next_batch++);

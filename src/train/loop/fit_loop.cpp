@@ -111,8 +111,11 @@ bool FitLoop::run_to_end() {
                               is_iteration_over(TimeUnit::kEpoch) &&
                               state.timestamp.epoch_in_iteration == state.iteration_length->value();
   if (has_last_epoch || is_iteration_over(TimeUnit::kToken)) end_iteration();
-  while (!interrupted_ && !ends_now())
+  while (!interrupted_) {
+    agree_on_end();
+    if (is_training_over(state)) break;
     run_epoch();
+  }
   drop_gradients(*state.optimizer);
   if (!is_observed()) losses_.add(trainer_.losses());
   losses_.publish(/*all=*/true);
@@ -160,19 +163,18 @@ void FitLoop::go_to_position() {
   loader_started_ = true;
 }
 
-// Message 5 of rank_batch.h. Also sent between batches, with no `duration` then. stop_training()
-// may be called on one rank only, by a callback that looks at a clock or a file.
-void FitLoop::agree_on_end(std::chrono::microseconds duration, bool with_losses) {
+// Message 5 of rank_batch.h. Also sent between batches, and is empty then. stop_training() may be
+// called on one rank only, by a callback that looks at a clock or a file.
+void FitLoop::agree_on_end(RankBatch::End own) {
   State& state = context_.state;
   if (context_.group == nullptr) return;
-  RankBatch::End own = {.stops = is_training_over(state), .asked = {}, .duration = duration};
+  own.stops = is_training_over(state);
   if (options_.requests != nullptr) {
     if (!own.stops && options_.poll_requests) options_.poll_requests();
     own.asked = *options_.requests;
   }
-  if (with_losses) own.losses = losses_.message();
   const RankBatch::End all = rank_batch_.end(own);
-  if (with_losses) losses_.publish_message(all.losses);
+  if (!own.losses.empty()) losses_.publish_message(all.losses);
   if (options_.requests != nullptr) *options_.requests = all.asked;
   add_duration(state.timestamp, TimeDelta::of(all.duration));
   end_together(all.stops);
@@ -183,11 +185,6 @@ void FitLoop::end_together(bool any_stops) {
   if (any_stops && !is_training_over(state)) state.stop_training();
   ends_ = is_training_over(state);
   known_max_duration_ = state.max_duration;
-}
-
-bool FitLoop::ends_now() {
-  agree_on_end();
-  return is_training_over(context_.state);
 }
 
 bool FitLoop::is_iteration_over(TimeUnit unit) const {
@@ -262,27 +259,49 @@ bool FitLoop::train_batches() {
 // long as every rank has a batch.
 RankBatch::Begin FitLoop::begin_batch(bool stops) {
   State& state = context_.state;
-  RankBatch::Begin own = {
-      .stops = stops, .needs_losses = needs_losses(state), .may_change = may_change_batch(state)};
   std::optional<Batch> batch;
-  if (!stops) {
+  if (!stops || rank_batch_.has_begun()) {
     context_.engine.run_event(Event::kBeforeDataloader);
     batch = fetch();
   }
   if (batch) {
-    const DataSpec& spec = state.train_dataloader;
     state.batch = std::move(*batch);
     state.outputs = Outputs();  // Drop the outputs of the last batch.
-    transform_batch(context_, spec);
-    own.has_batch = true;
-    own.samples = num_samples_in_batch(spec, state.batch);
-    own.tokens = num_tokens_in_batch(spec, state.batch);
-    if (own.tokens == 0 && !spec.get_num_tokens_in_batch) refuse_to_count_no_tokens(state);
-    if (context_.group != nullptr) own.join = trainer_.own_join();
+    transform_batch(context_, state.train_dataloader);
   }
-  const RankBatch::Begin all = rank_batch_.begin(own);
+  const RankBatch::Begin all = rank_batch_.begin([&] {
+    RankBatch::Begin own = batch ? begin_of(state.batch) : RankBatch::Begin();
+    own.stops = stops;
+    return own;
+  });
   if (all.stops) end_together(/*any_stops=*/true);
   return all;
+}
+
+RankBatch::Begin FitLoop::begin_of(const Batch& batch) {
+  State& state = context_.state;
+  const DataSpec& spec = state.train_dataloader;
+  const std::int64_t tokens = num_tokens_in_batch(spec, batch);
+  if (tokens == 0 && !spec.get_num_tokens_in_batch) refuse_to_count_no_tokens(state);
+  return {.has_batch = true,
+          .samples = num_samples_in_batch(spec, batch),
+          .tokens = tokens,
+          .needs_losses = needs_losses(state),
+          .may_change = may_change_batch(state),
+          .join = context_.group == nullptr ? RankBatch::Join() : trainer_.own_join(batch)};
+}
+
+// What message 1 will say, if it is known before evaluations and saves.
+std::optional<RankBatch::Begin> FitLoop::foresee_batch() {
+  State& state = context_.state;
+  const DataSpec& spec = state.train_dataloader;
+  if (is_training_over(state) || may_change_batch(state) || spec.batch_transforms)
+    return std::nullopt;
+  if (epoch_length() && next_batch_ >= *epoch_length()) return std::nullopt;
+  const PhaseTimer timer(context_.times, Phase::kData);
+  const Batch* const batch = spec.dataloader->peek();
+  if (batch == nullptr) return std::nullopt;
+  return begin_of(*batch);
 }
 
 std::optional<Batch> FitLoop::fetch() {
@@ -318,7 +337,11 @@ void FitLoop::train_batch(const RankBatch::Begin& all) {
   const std::chrono::microseconds uncounted = advance(all.samples, all.tokens);
   if (steps && state.schedulers_step_after_time) step_schedulers();
   context_.engine.run_event(Event::kBatchEnd);
-  agree_on_end(uncounted, /*with_losses=*/!all.needs_losses);
+  if (context_.group != nullptr) {
+    agree_on_end({.duration = uncounted,
+                  .losses = all.needs_losses ? std::vector<double>() : losses_.message(),
+                  .next = foresee_batch()});
+  }
   evaluate(Event::kBatchEnd);
   checkpoint(Event::kBatchCheckpoint);
 }

@@ -78,6 +78,8 @@ class FitLoop {
   void run_epoch();
   bool train_batches();
   RankBatch::Begin begin_batch(bool stops);
+  RankBatch::Begin begin_of(const Batch& batch);
+  std::optional<RankBatch::Begin> foresee_batch();
   std::optional<Batch> fetch();
   void start_loader();
   void train_batch(const RankBatch::Begin& all);
@@ -89,8 +91,7 @@ class FitLoop {
   void end_epoch();
   void end_iteration();
   void finish();
-  bool ends_now();
-  void agree_on_end(std::chrono::microseconds duration = {}, bool with_losses = false);
+  void agree_on_end(RankBatch::End own = {});
   void end_together(bool any_stops);
   bool is_observed() const;
   bool is_iteration_over(TimeUnit unit) const;

@@ -6,7 +6,8 @@
 //     tokens and weight, whether this rank's trained parameters or its buffers have changed, and
 //     whether a callback here needs the losses at batch_end. If a rank has no batch, or
 //     stop_training() was called after message 5 of the last batch, no rank trains this batch, and
-//     messages 2 to 5 do not follow. A rank that stops does not ask its loader.
+//     messages 2 to 5 do not follow. A rank that stops does not ask its loader. Not sent if message
+//     5 of the last batch said it on all ranks.
 //  2. join(), after before_train_batch, only if message 1 may be outdated: a rank has a callback or
 //     an algorithm with may_change_batch(), or an optimizer evaluates the batch again. Says weight,
 //     parameters and buffers again.
@@ -17,9 +18,11 @@
 //     batch, and the losses, if message 4 was not sent. Evaluations and saves, which follow, are
 //     then the same on all ranks. If an evaluation ran, message 5 is sent again without losses,
 //     because its events may stop training.
+//     Also what message 1 of the next batch would say, if the rank knows: its loader can peek(),
+//     and nothing here may change a batch. Message 5 after an evaluation does not say it.
 //
 // stop_training() on one rank takes effect on all ranks with the next message 5, or with message 1
-// if it was called in a save. Until then the other ranks do not know of it.
+// if it was called in a save and message 1 is sent. Until then the other ranks do not know of it.
 #pragma once
 
 #include <chrono>
@@ -60,10 +63,15 @@ class RankBatch {
     Requests asked = {};
     std::chrono::microseconds duration{};  // Zero on all ranks except rank 0.
     std::vector<double> losses = {};       // LossReport::message(), as long on all ranks.
+    // Has a batch, and neither stops nor may change it.
+    std::optional<Begin> next = std::nullopt;
   };
 
-  // Message 1. Returns whether any rank stops, whether all have a batch, and sums.
-  Begin begin(const Begin& own);
+  // Whether all ranks train a batch next, by the last message 5.
+  bool has_begun() const { return next_.has_value(); }
+  // Message 1, if it is needed. Returns whether any rank stops, whether all have a batch, and sums.
+  // Calls `own` only if the message is sent.
+  Begin begin(const std::function<Begin()>& own);
   // Message 2, if it is needed. Returns the sum of the weights, and whether any rank has others.
   // Calls `own` only if the message is sent.
   Join join(const std::function<Join()>& own);
@@ -72,6 +80,7 @@ class RankBatch {
 
  private:
   Sum sum_;
+  std::optional<Begin> next_;   // From message 5, if message 1 is not needed.
   std::optional<Join> joined_;  // From message 1, if message 2 is not needed.
 };
 

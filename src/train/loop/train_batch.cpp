@@ -112,9 +112,9 @@ std::vector<at::Tensor> BatchTrainer::trained_parameters() const {
   return trained;
 }
 
-RankBatch::Join BatchTrainer::own_join() {
+RankBatch::Join BatchTrainer::own_join(const Batch& batch) {
   const bool is_sharded = context_.state.sharding != nullptr;
-  return {.weight = weight_of(context_.state.batch),
+  return {.weight = weight_of(batch),
           .has_other_parameters =
               !is_sharded && (!sync_ || !sync_->has_parameters(trained_parameters())),
           .has_other_buffers = has_other_buffers()};
@@ -123,7 +123,7 @@ RankBatch::Join BatchTrainer::own_join() {
 // Before each batch, makes the ranks agree on parameters, weight and buffers. Call it after
 // everything that may freeze a layer for this batch.
 void BatchTrainer::join_ranks() {
-  const RankBatch::Join all = rank_batch_.join([this] { return own_join(); });
+  const RankBatch::Join all = rank_batch_.join([this] { return own_join(context_.state.batch); });
   // The parameters were frozen, unfrozen or replaced, perhaps on one rank only. If the ranks differ
   // then, the constructor throws on all ranks.
   if (all.has_other_parameters) {

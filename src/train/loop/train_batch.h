@@ -47,9 +47,9 @@ class BatchTrainer {
   BatchTrainer(LoopContext& context, RankBatch& rank_batch);
   ~BatchTrainer();
 
-  // This rank's part of RankBatch::begin() for state.batch. Call it before train(), in a job of
+  // This rank's part of RankBatch::begin() for a batch. Call it before train(), in a job of
   // several processes.
-  RankBatch::Join own_join();
+  RankBatch::Join own_join(const Batch& batch);
   void train();
 
   // The losses of the last batch, on the device.
