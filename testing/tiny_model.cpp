@@ -1,6 +1,7 @@
 #include "testing/tiny_model.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "cairn/optim/optimizers.h"
 
@@ -12,8 +13,14 @@ at::Generator generator(std::uint64_t seed) { return at::detail::createCPUGenera
 }  // namespace
 
 void MeanOutput::update(const at::Tensor& outputs, const at::Tensor& /*target*/) {
-  sum_ += outputs.sum().item<double>();
+  const at::Tensor sum = outputs.to(at::kDouble).sum();
+  sum_ = sum_.defined() ? sum_ + sum : sum;
   count_ += outputs.numel();
+}
+
+at::Tensor MeanOutput::compute() {
+  if (count_ == 0) return at::scalar_tensor(std::numeric_limits<double>::quiet_NaN(), at::kDouble);
+  return sum_ / static_cast<double>(count_);
 }
 
 TinyModel::TinyModel(TinyModelOptions options)

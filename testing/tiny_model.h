@@ -15,21 +15,20 @@
 
 namespace cairn::testing {
 
-// The mean of all outputs that update() got: floating-point outputs of any shape.
+// The mean of all outputs that update() got: floating-point outputs of any shape. The sum stays on
+// the outputs' device.
 class MeanOutput final : public Metric {
  public:
   std::string name() const override { return "MeanOutput"; }
   std::unique_ptr<Metric> clone() const override { return std::make_unique<MeanOutput>(); }
-  void reset() override { sum_ = 0, count_ = 0; }
+  void reset() override { sum_ = at::Tensor(), count_ = 0; }
   void update(const at::Tensor& outputs, const at::Tensor& target) override;
-  at::Tensor compute() override {
-    return at::scalar_tensor(sum_ / static_cast<double>(count_), at::kDouble);
-  }
+  at::Tensor compute() override;
   Value state_dict() const override { return Dict(); }
   void load_state_dict(const Value& /*state*/) override {}
 
  private:
-  double sum_ = 0;
+  at::Tensor sum_;
   std::int64_t count_ = 0;
 };
 

@@ -33,6 +33,10 @@ void ThresholdStopper::fit_start(State& state, Logger& logger) {
   }
 }
 
+bool ThresholdStopper::needs_losses(const State& state) const {
+  return options_.stop_on_batch && state.dataloader_label == options_.dataloader_label;
+}
+
 void ThresholdStopper::batch_end(State& state, Logger& logger) {
   if (options_.stop_on_batch) compare(state, logger);
 }

@@ -38,8 +38,8 @@ class WaitCounter final : public Callback {
 };
 
 // TinyModel on the simulated device, or on the CPU.
-TrainerOptions options_on(const std::optional<at::Device>& device) {
-  TrainerOptions options = tiny_options({.by_name = true});
+TrainerOptions options_on(const std::optional<at::Device>& device, bool metrics = false) {
+  TrainerOptions options = tiny_options({.by_name = true, .metrics = metrics});
   options.max_duration = "3ba";
   options.optimizers = SGD({.lr = 0.1, .momentum = 0.9});
   DataSpec data{.dataloader = tiny_loader(10)};
@@ -61,10 +61,10 @@ struct Logged {
   bool operator==(const Logged&) const = default;
 };
 
-Logged totals_of(const LogRecorder& log) {
+Logged totals_of(const LogRecorder& log, const std::string& name = "loss/train/total") {
   Logged logged;
   for (std::size_t i = 0; i < log.metrics.size(); ++i) {
-    if (log.metrics[i].first != "loss/train/total") continue;
+    if (log.metrics[i].first != name) continue;
     logged.steps.push_back(log.steps[i]);
     logged.losses.push_back(log.metrics[i].second.as_float());
   }
@@ -78,7 +78,7 @@ std::shared_ptr<LogRecorder> add_log(TrainerOptions& options) {
 }
 
 TEST(LateLosses, NothingWaitsForTheDeviceInABatch) {
-  TrainerOptions options = options_on(testing::sim_device());
+  TrainerOptions options = options_on(testing::sim_device(), /*metrics=*/true);
   options.max_duration = "5ba";
   const auto log = add_log(options);
   const auto waits = std::make_shared<WaitCounter>();
@@ -87,6 +87,22 @@ TEST(LateLosses, NothingWaitsForTheDeviceInABatch) {
   trainer.fit();
   EXPECT_THAT(waits->waits, ElementsAre(0, 0, 0, 0, 0));
   EXPECT_THAT(totals_of(*log).steps, ElementsAre(0, 1, 2, 3, 4));
+}
+
+TEST(LateLosses, MetricsOfTrainingComeLateToo) {
+  std::vector<Logged> logged;
+  std::vector<Value> kept;
+  for (const auto& device : {std::optional<at::Device>(), std::optional(testing::sim_device())}) {
+    TrainerOptions options = options_on(device, /*metrics=*/true);
+    const auto log = add_log(options);
+    Trainer trainer(std::move(options));
+    trainer.fit();
+    logged.push_back(totals_of(*log, "metrics/train/MeanOutput"));
+    kept.push_back(trainer.state().metric_values.at("train"));
+  }
+  EXPECT_THAT(logged[0].steps, ElementsAre(0, 1, 2));
+  EXPECT_EQ(logged[0], logged[1]);
+  EXPECT_EQ(kept[0], kept[1]);
 }
 
 TEST(LateLosses, AreLoggedWithTheValuesAndStepsOfTheCpu) {

@@ -47,7 +47,8 @@ class ThresholdStopper final : public Callback {
   ThresholdStopper(std::initializer_list<T>) = delete;
 
   std::string name() const override { return "ThresholdStopper"; }
-  bool needs_losses(const State& /*state*/) const override { return false; }
+  // With stop_on_batch, which reads training metrics.
+  bool needs_losses(const State& state) const override;
   bool may_change_batch() const override { return false; }
   void fit_start(State& state, Logger& logger) override;
   void batch_end(State& state, Logger& logger) override;

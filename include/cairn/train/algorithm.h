@@ -49,7 +49,7 @@ class Algorithm {
   virtual std::vector<AlgorithmPass> passes() const { return {}; }
 
   // As Callback::may_change_batch(): whether apply() may change the size of state.batch, or which
-  // parameters require gradients, or a buffer of the model, at after_dataloader, batch_start or
+  // parameters require gradients, or a buffer of the model, at an event from batch_checkpoint to
   // before_train_batch.
   virtual bool may_change_batch() const { return true; }
 

@@ -77,17 +77,18 @@ class Callback {
   // algorithms that put other weights into the model for a save (EMA).
   virtual bool will_save(Event /*event*/, const State& /*state*/) { return false; }
 
-  // Whether this callback reads State::total_loss_dict at the end of the current batch. Asked in
-  // each batch. If a callback or an algorithm answers true, the Trainer waits until the device has
-  // computed the losses. Override it to return false: then training on a GPU does not wait, and
-  // total_loss_dict may be some batches old. It is up to date at eval_before_all, at epoch_end, at
-  // fit_end, and, in a job of one process, at a checkpoint event at which a callback will save.
+  // Whether this callback reads State::total_loss_dict or training metrics at the end of the
+  // current batch. Asked in each batch. If a callback or an algorithm answers true, the Trainer
+  // waits until the device has computed them. Override it to return false: then training on a GPU
+  // does not wait, and they may be some batches old. They are up to date at eval_before_all, at
+  // epoch_end, at fit_end, and, in a job of one process, at a checkpoint event at which a callback
+  // will save.
   virtual bool needs_losses(const State& /*state*/) const { return true; }
 
-  // Whether a method of this callback for after_dataloader, batch_start or before_train_batch may
-  // change how many samples or tokens state.batch has, which parameters require gradients, or a
-  // buffer of the model. If any rank has such a callback, the ranks of a job send one more message
-  // in each batch. Return false if yours does not.
+  // Whether a method of this callback for batch_checkpoint, before_dataloader, after_dataloader,
+  // batch_start or before_train_batch may change how many samples or tokens state.batch has, which
+  // parameters require gradients, or a buffer of the model. If any rank has such a callback, the
+  // ranks of a job send two more messages in each batch. Return false if yours does not.
   virtual bool may_change_batch() const { return true; }
 
   // Called after the last event, also when training failed, for work that a destructor would do too

@@ -94,7 +94,7 @@ class State {
   Metrics train_metrics;
   std::vector<std::pair<std::string, Metrics>> eval_metrics;  // by evaluator label
   // The last computed values: {"train"|label: {metric: float}}. A value of several elements is a
-  // tensor.
+  // tensor. Those of "train" may be of an earlier batch, as total_loss_dict.
   Dict metric_values;
 
   // The current batch: whole up to before_train_batch, then each microbatch in turn, on the device.

@@ -329,11 +329,13 @@ void FitLoop::train_batch(const RankBatch::Begin& all) {
   if (is_observed()) {
     losses_.add(trainer_.losses());
     if (context_.logging()) log_microbatch_size(context_);
+    if (context_.group == nullptr) losses_.add_metrics(state.train_metrics);
     if (all.needs_losses || context_.group == nullptr) losses_.publish(/*all=*/all.needs_losses);
   }
   const bool steps = options_.step_schedulers_every_batch;
   if (steps && !state.schedulers_step_after_time) step_schedulers();
-  if (is_observed()) compute_metrics(context_, state.dataloader_label, state.train_metrics);
+  if (context_.group != nullptr)
+    compute_metrics(context_, state.dataloader_label, state.train_metrics);
   const std::chrono::microseconds uncounted = advance(all.samples, all.tokens);
   if (steps && state.schedulers_step_after_time) step_schedulers();
   context_.engine.run_event(Event::kBatchEnd);

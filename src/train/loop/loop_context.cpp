@@ -80,14 +80,24 @@ void update_all_metrics(LoopContext& context, const Metrics& metrics, const Batc
   }
 }
 
-void compute_metrics(LoopContext& context, const std::string& label, const Metrics& metrics) {
-  if (metrics.empty()) return;
+NamedTensors compute_values(const LoopContext& context, const Metrics& metrics) {
   const torch::NoGradGuard no_grad;
+  NamedTensors values;
+  for (const auto& [name, metric] : over_ranks(context, metrics)) {
+    values.emplace_back(name, around_batch(context, "computing a metric",
+                                           [&each = *metric] { return each.compute(); }));
+  }
+  return values;
+}
+
+void publish_metrics(LoopContext& context, const std::string& label, const NamedTensors& computed,
+                     std::int64_t batch) {
+  if (computed.empty()) return;
   Dict values;
   Dict logged;
-  for (const auto& [name, metric] : over_ranks(context, metrics)) {
+  for (const auto& [name, on_device] : computed) {
     const at::Tensor value = around_batch(context, "computing a metric",
-                                          [&each = *metric] { return each.compute().cpu(); });
+                                          [&on_device = on_device] { return on_device.cpu(); });
     const bool is_number = value.numel() == 1;
     const Value kept = is_number ? Value(value.item<double>()) : Value(view_of(value.clone()));
     values.set(name, kept);
@@ -96,7 +106,11 @@ void compute_metrics(LoopContext& context, const std::string& label, const Metri
     }
   }
   context.state.metric_values.set(label, std::move(values));
-  if (context.logging()) context.logger.log_metrics(logged);
+  if (context.logging()) context.logger.log_metrics(logged, batch);
+}
+
+void compute_metrics(LoopContext& context, const std::string& label, const Metrics& metrics) {
+  publish_metrics(context, label, compute_values(context, metrics), context.state.timestamp.batch);
 }
 
 EvalMode::EvalMode(torch::nn::Module& module)

@@ -9,6 +9,7 @@
 #include "train/engine/engine.h"
 #include "train/engine/layer_watch.h"
 #include "train/loop/precision.h"
+#include "train/loop/report/pending_losses.h"
 #include "train/loop/report/phase_times.h"
 
 namespace cairn {
@@ -82,8 +83,13 @@ class PredictBatch {
 void update_all_metrics(LoopContext& context, const Metrics& metrics, const Batch& batch,
                         const Outputs& outputs);
 
-// Computes `metrics` over all ranks, keeps the values in state.metric_values[label] and logs them
-// as "metrics/<label>/<name>".
+// The values of `metrics` over all ranks, on the device.
+NamedTensors compute_values(const LoopContext& context, const Metrics& metrics);
+// Keeps the values in state.metric_values[label], and logs them as "metrics/<label>/<name>" of a
+// batch. Waits for the device.
+void publish_metrics(LoopContext& context, const std::string& label, const NamedTensors& computed,
+                     std::int64_t batch);
+// Both, for the current batch.
 void compute_metrics(LoopContext& context, const std::string& label, const Metrics& metrics);
 
 // Sets the model to eval mode, and restores its mode at the end.

@@ -1,5 +1,5 @@
 // LossReport: publishes the losses of training batches in state.total_loss_dict and in the log,
-// with their own batch as the step.
+// with their own batch as the step; and training metrics in state.metric_values.
 //
 // In one process, losses are published when they have arrived from the device (pending_losses.h),
 // or when something needs them. In a job of several processes they are averaged over the ranks, so
@@ -29,8 +29,10 @@ class LossReport {
   explicit LossReport(LoopContext& context) : context_(context) {}
 
   // Sends the losses of the current batch on their way to the host. Does not wait for the device.
-  void add(const PendingLosses::NamedTensors& losses);
-  bool is_empty() const { return pending_.empty(); }
+  void add(const NamedTensors& losses);
+  // As add(), for the values of training metrics, in a job of one process.
+  void add_metrics(const Metrics& metrics);
+  bool is_empty() const { return pending_.empty() && metrics_.empty(); }
   // If `all`, waits for the device. Only with `all` in a job of several processes.
   void publish(bool all);
   // Publishes what this process alone has, and throws nothing: to be called after a failure.
@@ -51,6 +53,7 @@ class LossReport {
 
   LoopContext& context_;
   PendingLosses pending_;
+  PendingLosses metrics_;
   std::optional<BatchLosses> sent_;        // From message() to publish_message().
   std::vector<std::string> known_losses_;  // Names that all ranks know, in the order of messages.
 };

@@ -8,12 +8,14 @@
 namespace cairn {
 namespace {
 
-// The device that all losses are on; the CPU if there are several.
-c10::Device device_of(const PendingLosses::NamedTensors& losses) {
-  const c10::Device first = losses.front().second.device();
-  const bool is_same = std::ranges::all_of(
-      losses, [&](const auto& named) { return named.second.device() == first; });
-  return is_same ? first : c10::Device(at::kCPU);
+// The device that all losses are on; the CPU if there are several devices or types.
+c10::Device device_of(const NamedTensors& losses) {
+  const at::Tensor& first = losses.front().second;
+  const bool are_alike = std::ranges::all_of(losses, [&](const auto& named) {
+    return named.second.device() == first.device() &&
+           named.second.scalar_type() == first.scalar_type();
+  });
+  return are_alike ? first.device() : c10::Device(at::kCPU);
 }
 
 // libtorch 1.13 can wait only for all work of a stream.

@@ -1,4 +1,5 @@
-// PendingLosses: the losses of training batches, on their way from the device to the host.
+// PendingLosses: the losses (or metrics) of training batches, on their way from the device to the
+// host.
 //
 //  1. add() enqueues the copy of a batch's losses after the work of that batch, and does not wait.
 //  2. take_arrived() gives the batches whose copies have arrived, oldest first. At most kMaxPending
@@ -21,6 +22,7 @@
 
 namespace cairn {
 
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 using NamedLosses = std::vector<std::pair<std::string, double>>;
 
 struct BatchLosses {
@@ -30,8 +32,6 @@ struct BatchLosses {
 
 class PendingLosses {
  public:
-  using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
-
   // `losses` are scalars.
   void add(std::int64_t batch, const NamedTensors& losses);
   std::vector<BatchLosses> take_arrived();
