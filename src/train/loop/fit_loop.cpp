@@ -340,9 +340,11 @@ void FitLoop::train_batch(const RankBatch::Begin& all) {
   if (steps && state.schedulers_step_after_time) step_schedulers();
   context_.engine.run_event(Event::kBatchEnd);
   if (context_.group != nullptr) {
-    agree_on_end({.duration = uncounted,
-                  .losses = all.needs_losses ? std::vector<double>() : losses_.message(),
-                  .next = foresee_batch()});
+    RankBatch::End own;
+    own.duration = uncounted;
+    if (!all.needs_losses) own.losses = losses_.message();
+    own.next = foresee_batch();
+    agree_on_end(std::move(own));
   }
   evaluate(Event::kBatchEnd);
   checkpoint(Event::kBatchCheckpoint);
