@@ -80,9 +80,9 @@ void update_all_metrics(LoopContext& context, const Metrics& metrics, const Batc
   }
 }
 
-NamedTensors compute_values(const LoopContext& context, const Metrics& metrics) {
+NamedValues compute_values(const LoopContext& context, const Metrics& metrics) {
   const torch::NoGradGuard no_grad;
-  NamedTensors values;
+  NamedValues values;
   for (const auto& [name, metric] : over_ranks(context, metrics)) {
     values.emplace_back(name, around_batch(context, "computing a metric",
                                            [&each = *metric] { return each.compute(); }));
@@ -90,7 +90,7 @@ NamedTensors compute_values(const LoopContext& context, const Metrics& metrics) 
   return values;
 }
 
-void publish_metrics(LoopContext& context, const std::string& label, const NamedTensors& computed,
+void publish_metrics(LoopContext& context, const std::string& label, const NamedValues& computed,
                      std::int64_t batch) {
   if (computed.empty()) return;
   Dict values;

@@ -84,10 +84,10 @@ void update_all_metrics(LoopContext& context, const Metrics& metrics, const Batc
                         const Outputs& outputs);
 
 // The values of `metrics` over all ranks, on the device.
-NamedTensors compute_values(const LoopContext& context, const Metrics& metrics);
+NamedValues compute_values(const LoopContext& context, const Metrics& metrics);
 // Keeps the values in state.metric_values[label], and logs them as "metrics/<label>/<name>" of a
 // batch. Waits for the device.
-void publish_metrics(LoopContext& context, const std::string& label, const NamedTensors& computed,
+void publish_metrics(LoopContext& context, const std::string& label, const NamedValues& computed,
                      std::int64_t batch);
 // Both, for the current batch.
 void compute_metrics(LoopContext& context, const std::string& label, const Metrics& metrics);

@@ -91,7 +91,7 @@ void BatchTrainer::evaluate_and_repeat(BatchRepeater& repeater) {
   const Batch whole = state.batch;
   evaluate();
   if (!repeater.begin_repeat(state)) return;
-  NamedTensors first = totals_;
+  NamedValues first = totals_;
   state.batch = whole;  // Undo the transforms of the first evaluate().
   try {
     evaluate();

@@ -53,7 +53,7 @@ class BatchTrainer {
   void train();
 
   // The losses of the last batch, on the device.
-  const NamedTensors& losses() const { return totals_; }
+  const NamedValues& losses() const { return totals_; }
 
  private:
   void evaluate();  // Everything except the optimizer step.
@@ -93,7 +93,7 @@ class BatchTrainer {
   // from the first one.
   std::vector<at::Tensor> first_buffers_;
   bool has_silent_changes_ = false;
-  NamedTensors totals_;  // Losses of the batch, on the device.
+  NamedValues totals_;  // Losses of the batch, on the device.
 };
 
 // Drops the gradients of every parameter.

@@ -44,12 +44,12 @@ NamedLosses average_by_name(const NamedLosses& own) {
 
 }  // namespace
 
-void LossReport::add(const NamedTensors& losses) {
+void LossReport::add(const NamedValues& losses) {
   pending_.add(context_.state.timestamp.batch, losses);
 }
 
 void LossReport::add_metrics(const Metrics& metrics) {
-  NamedTensors values = compute_values(context_, metrics);
+  NamedValues values = compute_values(context_, metrics);
   const std::int64_t batch = context_.state.timestamp.batch;
   const auto is_number = [](const auto& named) { return named.second.numel() == 1; };
   if (!std::ranges::all_of(values, is_number)) {
@@ -66,7 +66,7 @@ void LossReport::publish(bool all) {
     publish_now(each.batch, is_alone ? each.losses : averages_of_ranks(each.losses));
   }
   for (const BatchLosses& each : all ? metrics_.take_all() : metrics_.take_arrived()) {
-    NamedTensors values;
+    NamedValues values;
     for (const auto& [name, value] : each.losses)
       values.emplace_back(name, at::scalar_tensor(value, at::kDouble));
     publish_metrics(context_, context_.state.dataloader_label, values, each.batch);

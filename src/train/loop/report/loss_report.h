@@ -29,7 +29,7 @@ class LossReport {
   explicit LossReport(LoopContext& context) : context_(context) {}
 
   // Sends the losses of the current batch on their way to the host. Does not wait for the device.
-  void add(const NamedTensors& losses);
+  void add(const NamedValues& losses);
   // As add(), for the values of training metrics, in a job of one process.
   void add_metrics(const Metrics& metrics);
   bool is_empty() const { return pending_.empty() && metrics_.empty(); }

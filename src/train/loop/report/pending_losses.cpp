@@ -9,7 +9,7 @@ namespace cairn {
 namespace {
 
 // The device that all losses are on; the CPU if there are several devices or types.
-c10::Device device_of(const NamedTensors& losses) {
+c10::Device device_of(const NamedValues& losses) {
   const at::Tensor& first = losses.front().second;
   const bool are_alike = std::ranges::all_of(losses, [&](const auto& named) {
     return named.second.device() == first.device() &&
@@ -31,7 +31,7 @@ void wait_for(Event& event) {
 
 }  // namespace
 
-void PendingLosses::add(std::int64_t batch, const NamedTensors& losses) {
+void PendingLosses::add(std::int64_t batch, const NamedValues& losses) {
   if (losses.empty()) return;
   const c10::Device device = device_of(losses);
   if (device.is_cpu()) {

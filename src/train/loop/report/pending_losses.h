@@ -22,7 +22,7 @@
 
 namespace cairn {
 
-using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+using NamedValues = std::vector<std::pair<std::string, at::Tensor>>;
 using NamedLosses = std::vector<std::pair<std::string, double>>;
 
 struct BatchLosses {
@@ -33,7 +33,7 @@ struct BatchLosses {
 class PendingLosses {
  public:
   // `losses` are scalars.
-  void add(std::int64_t batch, const NamedTensors& losses);
+  void add(std::int64_t batch, const NamedValues& losses);
   std::vector<BatchLosses> take_arrived();
   std::vector<BatchLosses> take_all();
   // The oldest batch. If `not_newest`, only if a newer one follows it. nullopt: there is none. May
@@ -46,7 +46,7 @@ class PendingLosses {
 
   struct Pending {
     std::int64_t batch;
-    NamedTensors losses;               // views of the copy, or the losses themselves
+    NamedValues losses;                // views of the copy, or the losses themselves
     at::Tensor source = {};            // of the copy; must live as long as the copy goes on
     std::optional<c10::Event> copied;  // none: the losses can be read at once
   };
