@@ -81,6 +81,7 @@ void update_all_metrics(LoopContext& context, const Metrics& metrics, const Batc
 }
 
 NamedValues compute_values(const LoopContext& context, const Metrics& metrics) {
+  if (metrics.empty()) return {};
   const torch::NoGradGuard no_grad;
   NamedValues values;
   for (const auto& [name, metric] : over_ranks(context, metrics)) {
