@@ -39,7 +39,7 @@ class WaitCounter final : public Callback {
 
 // TinyModel on the simulated device, or on the CPU.
 TrainerOptions options_on(const std::optional<at::Device>& device, bool metrics = false) {
-  TrainerOptions options = tiny_options({.by_name = true, .metrics = metrics});
+  TrainerOptions options = tiny_options({.metrics = metrics, .by_name = true});
   options.max_duration = "3ba";
   options.optimizers = SGD({.lr = 0.1, .momentum = 0.9});
   DataSpec data{.dataloader = tiny_loader(10)};
