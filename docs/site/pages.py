@@ -27,6 +27,7 @@ FOLDERS = {
     "algorithms": "Algorithms",
     "loggers": "Loggers",
     "dist": "Several processes",
+    "models": "Weights of Hugging Face",
 }
 MAP = "docs/README.md"  # its headings and links are the groups and pages of the sidebar
 LANGUAGES = {".cpp": "cpp", ".h": "cpp", ".py": "python", ".txt": "text", ".cmake": "cmake"}
