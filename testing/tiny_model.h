@@ -83,14 +83,16 @@ class EventRecorder final : public Callback {
 // Calls a function at one event.
 class CallAt final : public Callback {
  public:
-  CallAt(Event event, std::function<void(State&)> action)
-      : event_(event), action_(std::move(action)) {}
+  CallAt(Event event, std::function<void(State&)> action, bool may_change_batch = true)
+      : event_(event), action_(std::move(action)), may_change_batch_(may_change_batch) {}
   std::string name() const override { return "CallAt"; }
+  bool may_change_batch() const override { return may_change_batch_; }
   void run_event(Event event, State& state, Logger& logger) override;
 
  private:
   Event event_;
   std::function<void(State&)> action_;
+  bool may_change_batch_;
 };
 
 // Keeps the messages and metrics that were logged.

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "cairn/dist/dist.h"
 #include "cairn/error.h"
 #include "cairn/train/logger.h"
 #include "cairn/train/state.h"
@@ -34,7 +35,8 @@ void ThresholdStopper::fit_start(State& state, Logger& logger) {
 }
 
 bool ThresholdStopper::needs_losses(const State& state) const {
-  return options_.stop_on_batch && state.dataloader_label == options_.dataloader_label;
+  return options_.stop_on_batch && state.dataloader_label == options_.dataloader_label &&
+         dist::world_size() == 1;  // Ranks have computed the metrics by then.
 }
 
 void ThresholdStopper::batch_end(State& state, Logger& logger) {

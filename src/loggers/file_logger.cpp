@@ -70,8 +70,8 @@ struct FileLogger::Impl {
     }
     append(text);
   }
-  // The metrics of a step come from the end of one batch and the begin of the next. Losses of a
-  // GPU arrive late: they have a line of their own.
+  // The metrics of a step come from the end of one batch and the begin of the next. Losses and
+  // training metrics of a GPU arrive late: they have a line of their own.
   void collect(const Dict& entries, std::int64_t batch) {
     if (batch != step) write_batch();
     step = batch;

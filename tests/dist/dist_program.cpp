@@ -2,6 +2,7 @@
 //   dist_program MODE KEY=VALUE... [-- MODE KEY=VALUE...]...
 // Several cases run one after the other, in one group of processes. The exit code is that of the
 // last case. An argument R:KEY=VALUE is only for rank R.
+#include <fmt/format.h>
 #include <sched.h>
 #include <signal.h>
 #include <torch/torch.h>
@@ -417,32 +418,33 @@ int train(const Arguments& arguments) {
   bool is_bad = false;
   std::int64_t eval_batches = 0;  // Batches that began and have not ended.
   bool is_balanced = true;
-  options.callbacks.push_back(CallAt(cairn::Event::kEvalBatchStart, [&](cairn::State&) {
+  const auto observe = [&options](cairn::Event event, std::function<void(cairn::State&)> action) {
+    options.callbacks.push_back(CallAt(event, std::move(action), /*may_change_batch=*/false));
+  };
+  observe(cairn::Event::kEvalBatchStart, [&](cairn::State&) {
     ++eval_batches;
     if (is_bad) throw cairn::UsageError("a bad sample");
-  }));
-  options.callbacks.push_back(CallAt(cairn::Event::kEvalBatchEnd, [&](cairn::State&) {
-    is_balanced = --eval_batches == 0 && is_balanced;
-  }));
-  options.callbacks.push_back(CallAt(cairn::Event::kBatchEnd, [&](cairn::State& state) {
-    char line[128];
-    std::snprintf(line, sizeof line, "batch %lld samples %lld loss %.17g",
-                  static_cast<long long>(state.timestamp.batch),
-                  static_cast<long long>(state.timestamp.sample),
-                  state.total_loss_dict.at("loss/train/total").as_float());
-    print_line(line);
+  });
+  observe(cairn::Event::kEvalBatchEnd,
+          [&](cairn::State&) { is_balanced = --eval_batches == 0 && is_balanced; });
+  observe(cairn::Event::kBatchEnd, [&](cairn::State& state) {
+    const double loss = state.total_loss_dict.at("loss/train/total").as_float();
+    print_line(fmt::format("batch {} samples {} loss {:.17g}", state.timestamp.batch,
+                           state.timestamp.sample, loss));
     if (breaks && state.timestamp.batch == 2) broken.wait();
     if (!arguments.has("at_event")) act_at(arguments, state);
-  }));
+  });
   if (arguments.has("keeps_gradients")) options.callbacks.push_back(KeepsGradients());
   if (arguments.has("at_event")) {
-    options.callbacks.push_back(CallAt(event_of(arguments.text("at_event")),
-                                       [&](cairn::State& state) { act_at(arguments, state); }));
+    options.callbacks.push_back(CallAt(
+        event_of(arguments.text("at_event")),
+        [&](cairn::State& state) { act_at(arguments, state); },
+        /*may_change_batch=*/!arguments.has("observes")));
   }
   if (arguments.has("before_save")) {
-    options.callbacks.push_back(CallAt(cairn::Event::kBatchCheckpoint, [&](cairn::State& state) {
+    observe(cairn::Event::kBatchCheckpoint, [&](cairn::State& state) {
       if (is_at(arguments, state, "before_save")) raise(SIGKILL);
-    }));
+    });
   }
   if (arguments.has("drifts")) {  // Changes one element of one parameter.
     options.callbacks.push_back(CallAt(cairn::Event::kBatchStart, [&](cairn::State& state) {
@@ -453,11 +455,9 @@ int train(const Arguments& arguments) {
   }
   PeakMemory peak;
   if (arguments.has("peak")) {  // Measures around a save: the saver runs after this callback.
-    options.callbacks.push_back(
-        CallAt(cairn::Event::kBatchCheckpoint, [&](cairn::State&) { peak.begin(); }));
-    options.callbacks.push_back(CallAt(cairn::Event::kFitEnd, [&](cairn::State&) {
-      print_line("peak " + std::to_string(peak.bytes()));
-    }));
+    observe(cairn::Event::kBatchCheckpoint, [&](cairn::State&) { peak.begin(); });
+    observe(cairn::Event::kFitEnd,
+            [&](cairn::State&) { print_line("peak " + std::to_string(peak.bytes())); });
   }
   Surroundings surroundings(arguments);
   surroundings.change(options);

@@ -396,14 +396,17 @@ TEST(Dist, RanksThatDifferStayTogether) {
            {"train", "at_event=before_dataloader", "how=stop", "rank=1", "at_batch=3"},
            // One rank stops in the evaluation at the end of the first epoch.
            {"train", "at_event=eval_end", "how=stop", "rank=1", "at_batch=6"},
+           // The others have agreed on the next batch already.
+           {"train", "rates=1", "at_event=batch_checkpoint", "how=stop", "observes=1", "rank=1",
+            "at_batch=3"},
            // Rank 1 alone fails, after all have trained.
            {"train", "bad=1"}}));
   EXPECT_THAT(job.exit_codes(), ElementsAre(3, 2)) << job.output(0) << job.output(1);
-  for (const std::size_t number : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9})
+  for (const std::size_t number : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10})
     expect_same_weights(job, number);
   EXPECT_THAT(part(job.output(0), 1), HasSubstr("of 22 samples"));
-  EXPECT_THAT(part(job.output(0), 10), HasSubstr("rank 1 did not come"));
-  EXPECT_THAT(part(job.output(1), 10), AllOf(HasSubstr("error: a bad sample"),
+  EXPECT_THAT(part(job.output(0), 11), HasSubstr("rank 1 did not come"));
+  EXPECT_THAT(part(job.output(1), 11), AllOf(HasSubstr("error: a bad sample"),
                                              HasSubstr("refused: eval_dataloader 'whole'")));
   EXPECT_EQ(rest_of_line(part(job.output(0), 0), "ends at"), " batch 8");
   EXPECT_THAT(part(job.output(0), 0), HasSubstr("of 11 samples"));
@@ -418,8 +421,11 @@ TEST(Dist, RanksThatDifferStayTogether) {
     EXPECT_EQ(rest_of_line(part(job.output(rank), 7), "ends at"), " batch 3");
     EXPECT_EQ(rest_of_line(part(job.output(rank), 8), "ends at"), " batch 4");
     EXPECT_EQ(rest_of_line(part(job.output(rank), 9), "ends at"), " batch 6");
-    EXPECT_EQ(rest_of_line(part(job.output(rank), 6), "rate"),
-              rest_of_line(part(job.output(0), 6), "rate"));
+    EXPECT_EQ(rest_of_line(part(job.output(rank), 10), "ends at"), " batch 4");
+    for (const std::size_t number : {6, 10}) {
+      EXPECT_EQ(rest_of_line(part(job.output(rank), number), "rate"),
+                rest_of_line(part(job.output(0), number), "rate"));
+    }
     EXPECT_THAT(part(job.output(rank), 5), HasSubstr("the last save is there"));
   }
   EXPECT_THAT(part(job.output(0), 4), HasSubstr("save failed"));

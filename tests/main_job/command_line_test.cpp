@@ -41,7 +41,8 @@ void expect_error(const Answer& answer, int exit_code, const std::string& saying
 // Fields of TrainerOptions that are no text, number or switch.
 const std::set<std::string> kObjects = {
     "model",           "train_dataloader", "algorithms", "optimizers",        "schedulers",
-    "eval_dataloader", "callbacks",        "loggers",    "load_object_store", "save_object_store"};
+    "eval_dataloader", "callbacks",        "loggers",    "load_object_store", "save_object_store",
+    "profiler"};
 
 TEST(CommandLine, HasAFlagForEveryTextNumberAndSwitchOfTrainerOptions) {
   const std::string header =

@@ -144,7 +144,10 @@ class CountAt final : public Callback {
   std::string name() const override { return "CountAt"; }
   bool needs_losses(const State& /*state*/) const override { return false; }
   void run_event(Event event, State& /*state*/, Logger& /*logger*/) override {
-    if (event == event_) counts.push_back(totals_of(*log_).steps.size());
+    if (event != event_) return;
+    counts.push_back(totals_of(*log_).steps.size());
+    EXPECT_THAT(totals_of(*log_, "metrics/train/MeanOutput").steps,  // and more at an epoch's end
+                ::testing::IsSupersetOf(totals_of(*log_).steps));
   }
   std::vector<std::size_t> counts;
 
@@ -155,7 +158,7 @@ class CountAt final : public Callback {
 
 TEST(LateLosses, HaveArrivedBeforeWhatNeedsThem) {
   for (const Event event : {Event::kEvalBeforeAll, Event::kEpochEnd, Event::kFitEnd}) {
-    TrainerOptions options = options_on(testing::sim_device());
+    TrainerOptions options = options_on(testing::sim_device(), /*metrics=*/true);
     const auto log = add_log(options);
     const auto counter = std::make_shared<CountAt>(event, log);
     options.train_subset_num_batches = 2;
@@ -180,7 +183,7 @@ TEST(LateLosses, HaveArrivedBeforeWhatNeedsThem) {
 // A run that resumes does not train the batches before its checkpoint, so it cannot log them.
 TEST(LateLosses, HaveArrivedBeforeASave) {
   const TempFolder folder;
-  TrainerOptions options = options_on(testing::sim_device());
+  TrainerOptions options = options_on(testing::sim_device(), /*metrics=*/true);
   options.save_folder = folder.path();
   options.save_interval = "2ba";
   const auto log = add_log(options);
@@ -194,7 +197,7 @@ TEST(LateLosses, HaveArrivedBeforeASave) {
 }
 
 TEST(LateLosses, AreLoggedIfABatchFails) {
-  TrainerOptions options = options_on(testing::sim_device());
+  TrainerOptions options = options_on(testing::sim_device(), /*metrics=*/true);
   const auto log = add_log(options);
   class Failing final : public Callback {
    public:
@@ -207,6 +210,7 @@ TEST(LateLosses, AreLoggedIfABatchFails) {
   Trainer trainer(std::move(options));
   EXPECT_THROW(trainer.fit(), UsageError);
   EXPECT_THAT(totals_of(*log).steps, ElementsAre(0, 1));
+  EXPECT_THAT(totals_of(*log, "metrics/train/MeanOutput").steps, ElementsAre(0, 1));
 }
 
 TEST(TimeOfAFit, IsOneLineAtTheEnd) {

@@ -88,7 +88,7 @@ class Callback {
   // Whether a method of this callback for batch_checkpoint, before_dataloader, after_dataloader,
   // batch_start or before_train_batch may change how many samples or tokens state.batch has, which
   // parameters require gradients, or a buffer of the model. If any rank has such a callback, the
-  // ranks of a job send two more messages in each batch. Return false if yours does not.
+  // ranks of a job send up to two more messages in each batch. Return false if yours does not.
   virtual bool may_change_batch() const { return true; }
 
   // Called after the last event, also when training failed, for work that a destructor would do too

@@ -100,8 +100,9 @@ class DataLoaderBase {
   // The loader does not write into the tensors of a batch afterwards: a device may still read them.
   virtual std::optional<Batch> next() = 0;
   // The batch that next() will give next; null if there is none, or if fetching it early might
-  // change what is drawn or given. With it, the ranks of a job agree on a batch in the message that
-  // ends the batch before. Throws nothing: an error of the batch is next()'s.
+  // change what is drawn or given. start_epoch() and continue_epoch() drop what was shown. With
+  // peek(), the ranks of a job agree on a batch in the message that ends the batch before. Throws
+  // nothing: an error of the batch is next()'s.
   virtual const Batch* peek() { return nullptr; }
 
   // In a job of several processes: the number of samples at the end of this rank's epoch that other

@@ -117,7 +117,9 @@ class State {
   std::shared_ptr<ShardedModule> sharding;
 
   // Ends training after the current batch as if max_duration were reached: with fit_end, a last
-  // evaluation and a last save. For callbacks (EarlyStopper). Sets max_duration.
+  // evaluation and a last save. For callbacks (EarlyStopper). Sets max_duration. In a job of
+  // several processes, a stop in a save may come when all have agreed on the next batch: that is
+  // the last.
   void stop_training();
 
   // timestamp.get(unit of max_duration) / max_duration; nullopt without max_duration.

@@ -99,6 +99,7 @@ bool FitLoop::run() {
 }
 
 bool FitLoop::run_to_end() {
+  known_max_duration_ = context_.state.max_duration;
   start();
   go_to_position();
   State& state = context_.state;
@@ -117,7 +118,7 @@ bool FitLoop::run_to_end() {
     run_epoch();
   }
   drop_gradients(*state.optimizer);
-  if (!is_observed()) losses_.add(trainer_.losses());
+  if (!is_observed()) losses_.add(trainer_.losses(), {});
   losses_.publish(/*all=*/true);
   if (interrupted_) return false;
   if (options_.serve_at_end) options_.serve_at_end();
@@ -168,7 +169,7 @@ void FitLoop::go_to_position() {
 void FitLoop::agree_on_end(RankBatch::End own) {
   State& state = context_.state;
   if (context_.group == nullptr) return;
-  own.stops = is_training_over(state);
+  own.stops = is_training_over(state) || std::exchange(stop_waits_, false);
   if (options_.requests != nullptr) {
     if (!own.stops && options_.poll_requests) options_.poll_requests();
     own.asked = *options_.requests;
@@ -180,8 +181,10 @@ void FitLoop::agree_on_end(RankBatch::End own) {
   end_together(all.stops);
 }
 
+// Ranks that have called stop_training(), each at its time, and the others then have the same end.
 void FitLoop::end_together(bool any_stops) {
   State& state = context_.state;
+  if (any_stops) state.max_duration = known_max_duration_;
   if (any_stops && !is_training_over(state)) state.stop_training();
   ends_ = is_training_over(state);
   known_max_duration_ = state.max_duration;
@@ -255,12 +258,17 @@ bool FitLoop::train_batches() {
   }
 }
 
-// Fetches state.batch, and sends message 1 of rank_batch.h. As in Composer, an epoch continues as
-// long as every rank has a batch.
+// Fetches state.batch, and sends message 1 of rank_batch.h if it is needed. As in Composer, an
+// epoch continues as long as every rank has a batch.
 RankBatch::Begin FitLoop::begin_batch(bool stops) {
   State& state = context_.state;
+  if (stops && rank_batch_.has_begun()) {  // The others learn of it in message 5.
+    state.max_duration = known_max_duration_;
+    stop_waits_ = true;
+    stops = false;
+  }
   std::optional<Batch> batch;
-  if (!stops || rank_batch_.has_begun()) {
+  if (!stops) {
     context_.engine.run_event(Event::kBeforeDataloader);
     batch = fetch();
   }
@@ -274,6 +282,8 @@ RankBatch::Begin FitLoop::begin_batch(bool stops) {
     own.stops = stops;
     return own;
   });
+  if (all.has_batch && !batch)
+    throw UsageError("the train data loader's peek() showed a batch that next() does not give");
   if (all.stops) end_together(/*any_stops=*/true);
   return all;
 }
@@ -297,11 +307,16 @@ std::optional<RankBatch::Begin> FitLoop::foresee_batch() {
   const DataSpec& spec = state.train_dataloader;
   if (is_training_over(state) || may_change_batch(state) || spec.batch_transforms)
     return std::nullopt;
+  if (context_.train_loader_left) return std::nullopt;
   if (epoch_length() && next_batch_ >= *epoch_length()) return std::nullopt;
   const PhaseTimer timer(context_.times, Phase::kData);
   const Batch* const batch = spec.dataloader->peek();
   if (batch == nullptr) return std::nullopt;
-  return begin_of(*batch);
+  try {
+    return begin_of(*batch);
+  } catch (...) {
+    return std::nullopt;  // Message 1 throws it, after the saves of this batch.
+  }
 }
 
 std::optional<Batch> FitLoop::fetch() {
@@ -327,9 +342,9 @@ void FitLoop::train_batch(const RankBatch::Begin& all) {
   if (context_.logging()) log_time(context_);
   trainer_.train();
   if (is_observed()) {
-    losses_.add(trainer_.losses());
+    const bool is_alone = context_.group == nullptr;
+    losses_.add(trainer_.losses(), is_alone ? state.train_metrics : Metrics());
     if (context_.logging()) log_microbatch_size(context_);
-    if (context_.group == nullptr) losses_.add_metrics(state.train_metrics);
     if (all.needs_losses || context_.group == nullptr) losses_.publish(/*all=*/all.needs_losses);
   }
   const bool steps = options_.step_schedulers_every_batch;

@@ -110,6 +110,7 @@ class FitLoop {
   bool interrupted_ = false;
   bool ends_ = false;  // For all ranks, as of their last message. Unused in one process.
   std::optional<Time> known_max_duration_;  // As of that message.
+  bool stop_waits_ = false;  // This rank has called stop_training(); message 5 will say it.
   Clock::time_point last_batch_end_;
 };
 

@@ -6,9 +6,9 @@
 //  1. Device, precision, determinism; the model moves to the device.
 //  2. The seed seeds every generator.
 //  3. The model is sharded (parallelism_config); optimizer; run name.
-//  4. Loggers, then callbacks, then a CheckpointSaver if save_folder is set and there is none. A
-//     check that no saver writes another's files. The first line: what the process computes with,
-//     and how many threads.
+//  4. Loggers, callbacks, the profiler, then a CheckpointSaver if save_folder is set and there is
+//     none. A check that no saver writes another's files. The first line: what the process computes
+//     with, and how many threads.
 //  5. init.
 //  6. Hyperparameters; metrics and evaluators; the train loader; schedulers; gradient scaler.
 //  7. before_load; the newest checkpoint (autoresume) or load_path; after_load. The loaded

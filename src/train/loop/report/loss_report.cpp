@@ -44,32 +44,31 @@ NamedLosses average_by_name(const NamedLosses& own) {
 
 }  // namespace
 
-void LossReport::add(const NamedValues& losses) {
-  pending_.add(context_.state.timestamp.batch, losses);
-}
-
-void LossReport::add_metrics(const Metrics& metrics) {
-  NamedValues values = compute_values(context_, metrics);
+void LossReport::add(const NamedValues& losses, const Metrics& metrics) {
   const std::int64_t batch = context_.state.timestamp.batch;
+  NamedValues values = compute_values(context_, metrics);
   const auto is_number = [](const auto& named) { return named.second.numel() == 1; };
-  if (!std::ranges::all_of(values, is_number)) {
-    return publish_metrics(context_, context_.state.dataloader_label, values, batch);
+  if (std::ranges::all_of(values, is_number)) {
+    for (auto& [name, value] : values) {
+      value = value.reshape({});
+      if (!value.is_floating_point()) value = value.to(at::kDouble);  // Beside losses of float32.
+    }
+    pending_.add(batch, losses, values);
+  } else {
+    pending_.add(batch, losses, {});
+    publish(/*all=*/true);
+    publish_metrics(context_, context_.state.dataloader_label, values, batch);
   }
-  for (auto& [name, value] : values)
-    value = value.reshape({});
-  metrics_.add(batch, values);
 }
 
 void LossReport::publish(bool all) {
   for (const BatchLosses& each : all ? pending_.take_all() : pending_.take_arrived()) {
     const bool is_alone = context_.group == nullptr;
     publish_now(each.batch, is_alone ? each.losses : averages_of_ranks(each.losses));
-  }
-  for (const BatchLosses& each : all ? metrics_.take_all() : metrics_.take_arrived()) {
-    NamedValues values;
-    for (const auto& [name, value] : each.losses)
-      values.emplace_back(name, at::scalar_tensor(value, at::kDouble));
-    publish_metrics(context_, context_.state.dataloader_label, values, each.batch);
+    NamedValues metrics;
+    for (const auto& [name, value] : each.metrics)
+      metrics.emplace_back(name, at::scalar_tensor(value, at::kDouble));
+    publish_metrics(context_, context_.state.dataloader_label, metrics, each.batch);
   }
 }
 

@@ -29,10 +29,10 @@ class LossReport {
   explicit LossReport(LoopContext& context) : context_(context) {}
 
   // Sends the losses of the current batch on their way to the host. Does not wait for the device.
-  void add(const NamedValues& losses);
-  // As add(), for the values of training metrics, in a job of one process.
-  void add_metrics(const Metrics& metrics);
-  bool is_empty() const { return pending_.empty() && metrics_.empty(); }
+  // `metrics`: none in a job of several processes. Their values wait for the device only if one has
+  // several elements.
+  void add(const NamedValues& losses, const Metrics& metrics);
+  bool is_empty() const { return pending_.empty(); }
   // If `all`, waits for the device. Only with `all` in a job of several processes.
   void publish(bool all);
   // Publishes what this process alone has, and throws nothing: to be called after a failure.
@@ -53,7 +53,6 @@ class LossReport {
 
   LoopContext& context_;
   PendingLosses pending_;
-  PendingLosses metrics_;
   std::optional<BatchLosses> sent_;        // From message() to publish_message().
   std::vector<std::string> known_losses_;  // Names that all ranks know, in the order of messages.
 };

@@ -8,14 +8,12 @@
 namespace cairn {
 namespace {
 
-// The device that all losses are on; the CPU if there are several devices or types.
-c10::Device device_of(const NamedValues& losses) {
-  const at::Tensor& first = losses.front().second;
-  const bool are_alike = std::ranges::all_of(losses, [&](const auto& named) {
-    return named.second.device() == first.device() &&
-           named.second.scalar_type() == first.scalar_type();
-  });
-  return are_alike ? first.device() : c10::Device(at::kCPU);
+// The device that all values are on; the CPU if there are several.
+c10::Device device_of(const NamedValues& values) {
+  const c10::Device first = values.front().second.device();
+  const bool is_same = std::ranges::all_of(
+      values, [&](const auto& named) { return named.second.device() == first; });
+  return is_same ? first : c10::Device(at::kCPU);
 }
 
 // libtorch 1.13 can wait only for all work of a stream.
@@ -31,18 +29,20 @@ void wait_for(Event& event) {
 
 }  // namespace
 
-void PendingLosses::add(std::int64_t batch, const NamedValues& losses) {
-  if (losses.empty()) return;
-  const c10::Device device = device_of(losses);
+void PendingLosses::add(std::int64_t batch, const NamedValues& losses, const NamedValues& metrics) {
+  Pending pending{.batch = batch, .values = losses, .count_of_losses = losses.size(), .copied = {}};
+  pending.values.insert(pending.values.end(), metrics.begin(), metrics.end());
+  if (pending.values.empty()) return;
+  const c10::Device device = device_of(pending.values);
   if (device.is_cpu()) {
-    batches_.push_back({.batch = batch, .losses = losses, .copied = std::nullopt});
+    batches_.push_back(std::move(pending));
     return;
   }
   const torch::NoGradGuard no_grad;
   std::vector<at::Tensor> scalars;
-  for (const auto& [name, loss] : losses)
-    scalars.push_back(loss);
-  Pending pending{.batch = batch, .losses = losses, .source = at::stack(scalars), .copied = {}};
+  for (const auto& [name, value] : pending.values)
+    scalars.push_back(value);
+  pending.source = at::stack(scalars);
   // Only a copy into page-locked memory goes on while the host does other work.
   const at::Tensor copy =
       at::empty(pending.source.sizes(),
@@ -50,8 +50,8 @@ void PendingLosses::add(std::int64_t batch, const NamedValues& losses) {
   copy.copy_(pending.source, /*non_blocking=*/true);
   pending.copied.emplace(device.type());
   pending.copied->record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
-  for (std::size_t i = 0; i < losses.size(); ++i)
-    pending.losses[i].second = copy[static_cast<std::int64_t>(i)];
+  for (std::size_t i = 0; i < pending.values.size(); ++i)
+    pending.values[i].second = copy[static_cast<std::int64_t>(i)];
   batches_.push_back(std::move(pending));
 }
 
@@ -59,9 +59,11 @@ BatchLosses PendingLosses::take_first() {
   Pending first = std::move(batches_.front());
   batches_.pop_front();
   if (first.copied && !first.copied->query()) wait_for(*first.copied);
-  BatchLosses taken{.batch = first.batch, .losses = {}};
-  for (const auto& [name, loss] : first.losses)
-    taken.losses.emplace_back(name, loss.item<double>());
+  BatchLosses taken{.batch = first.batch, .losses = {}, .metrics = {}};
+  for (const auto& [name, value] : first.values) {
+    NamedLosses& kind = taken.losses.size() < first.count_of_losses ? taken.losses : taken.metrics;
+    kind.emplace_back(name, value.item<double>());
+  }
   return taken;
 }
 
