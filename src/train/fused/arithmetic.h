@@ -11,32 +11,112 @@
 
 namespace cairn::fused {
 
+// bfloat16 in memory.
+struct Bfloat16Bits {
+  unsigned short bits;
+};
+
+// A number of bfloat16 in a step: a float that every operator rounds to nearest, ties to even.
+// `kInVector`: ATen has the number in a whole vector, where its add() and its NaN are others
+// (parts_of() in rounding.h).
+template <bool kInVector>
+class Bfloat16 {
+ public:
+  inline __attribute__((always_inline)) Bfloat16(double x) : value_(rounded(float(x))) {}
+  inline __attribute__((always_inline)) Bfloat16(Bfloat16Bits x)
+      : value_(__builtin_bit_cast(float, unsigned{x.bits} << 16)) {}
+
+  inline __attribute__((always_inline)) operator float() const { return value_; }
+  inline __attribute__((always_inline)) operator Bfloat16Bits() const {
+    constexpr unsigned kNan = kInVector ? 0xffff : 0x7fc0;
+    const unsigned bits = __builtin_bit_cast(unsigned, value_) >> 16;
+    return {static_cast<unsigned short>(value_ == value_ ? bits : kNan)};
+  }
+
+  friend inline __attribute__((always_inline)) Bfloat16 operator+(Bfloat16 a, Bfloat16 b) {
+    return a.value_ + b.value_;
+  }
+  friend inline __attribute__((always_inline)) Bfloat16 operator-(Bfloat16 a, Bfloat16 b) {
+    return a.value_ - b.value_;
+  }
+  friend inline __attribute__((always_inline)) Bfloat16 operator*(Bfloat16 a, Bfloat16 b) {
+    return a.value_ * b.value_;
+  }
+  friend inline __attribute__((always_inline)) Bfloat16 operator/(Bfloat16 a, Bfloat16 b) {
+    return a.value_ / b.value_;
+  }
+  inline __attribute__((always_inline)) Bfloat16& operator*=(Bfloat16 x) {
+    return *this = *this * x;
+  }
+
+ private:
+  // NaN stays NaN: its lower half is zero.
+  static inline __attribute__((always_inline)) float rounded(float x) {
+    const unsigned bits = __builtin_bit_cast(unsigned, x);
+    return __builtin_bit_cast(float, (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000);
+  }
+
+  float value_;
+};
+
+// Stored: a T in memory. Wide: the type in which ATen computes lerp(), addcmul() and addcdiv(), and
+// of their scalars. The scalars of all other operators are converted to T.
+template <class T>
+struct TypesOf {
+  using Stored = T;
+  using Wide = T;
+};
+template <bool kInVector>
+struct TypesOf<Bfloat16<kInVector>> {
+  using Stored = Bfloat16Bits;
+  using Wide = float;
+};
+
+// a * b + c, for float and double.
+template <bool kFma, class T>
+inline __attribute__((always_inline)) T multiply_add(T a, T b, T c) {
+  if constexpr (!kFma) return a * b + c;
+  if constexpr (sizeof(T) == sizeof(float)) return __builtin_fmaf(a, b, c);
+  return __builtin_fma(a, b, c);
+}
+
 // y + a * x: Tensor::add(x, a).
 template <bool kFma, class T>
-inline __attribute__((always_inline)) T add_scaled(T y, T a, T x) {
-  if constexpr (!kFma) return y + a * x;
-  if constexpr (sizeof(T) == sizeof(float)) return __builtin_fmaf(a, x, y);
-  return __builtin_fma(a, x, y);
+inline __attribute__((always_inline)) T add_scaled(T y, double a, T x) {
+  return multiply_add<kFma, T>(T(a), x, y);
+}
+template <bool kFma, bool kInVector>
+inline __attribute__((always_inline)) Bfloat16<kInVector> add_scaled(Bfloat16<kInVector> y,
+                                                                     double a,
+                                                                     Bfloat16<kInVector> x) {
+  const Bfloat16<kInVector> factor = a;
+  if constexpr (kFma && kInVector) return multiply_add<true, float>(factor, x, y);
+  return y + factor * x;
 }
 
 // Tensor::lerp(end, weight).
 template <bool kFma, class T>
-inline __attribute__((always_inline)) T lerp(T start, T end, T weight) {
-  const bool is_small = (weight < 0 ? -weight : weight) < T(0.5);
-  return is_small ? add_scaled<kFma, T>(start, weight, end - start)
-                  : add_scaled<kFma, T>(end, -(end - start), T(1) - weight);
+inline __attribute__((always_inline)) T lerp(T start, T end, double weight) {
+  using Wide = typename TypesOf<T>::Wide;
+  const Wide part = Wide(weight);
+  const Wide change = Wide(end) - Wide(start);
+  const bool is_small = (part < 0 ? -part : part) < Wide(0.5);
+  return is_small ? multiply_add<kFma, Wide>(part, change, start)
+                  : multiply_add<kFma, Wide>(Wide(1) - part, -change, end);
 }
 
 // y + s * a * b: Tensor::addcmul(a, b, s).
 template <bool kFma, class T>
-inline __attribute__((always_inline)) T add_product(T y, T s, T a, T b) {
-  return add_scaled<kFma, T>(y, s * a, b);
+inline __attribute__((always_inline)) T add_product(T y, double s, T a, T b) {
+  using Wide = typename TypesOf<T>::Wide;
+  return multiply_add<kFma, Wide>(Wide(s) * Wide(a), b, y);
 }
 
 // y + s * a / b: Tensor::addcdiv(a, b, s). ATen never contracts it.
 template <class T>
-inline __attribute__((always_inline)) T add_quotient(T y, T s, T a, T b) {
-  return y + s * a / b;
+inline __attribute__((always_inline)) T add_quotient(T y, double s, T a, T b) {
+  using Wide = typename TypesOf<T>::Wide;
+  return Wide(y) + Wide(s) * Wide(a) / Wide(b);
 }
 
 template <class T>
@@ -80,16 +160,16 @@ struct Adam {
   template <class T, unsigned kFlags, bool kFma>
   inline __attribute__((always_inline)) void apply(T& w, T g, T& m, T& v, T& largest) const {
     w *= T(keep);
-    if constexpr ((kFlags & kAddsDecay) != 0) g = add_scaled<kFma, T>(g, T(decay), w);
+    if constexpr ((kFlags & kAddsDecay) != 0) g = add_scaled<kFma>(g, decay, w);
     if constexpr ((kFlags & kScalesMoment) != 0) {
-      m = add_scaled<kFma, T>(m * T(beta1), T(1 - beta1), g);
+      m = add_scaled<kFma>(m * T(beta1), 1 - beta1, g);
     } else {
-      m = lerp<kFma, T>(m, g, T(1 - beta1));
+      m = lerp<kFma>(m, g, 1 - beta1);
     }
-    v = add_product<kFma, T>(v * T(beta2), T(1 - beta2), g, g);
+    v = add_product<kFma>(v * T(beta2), 1 - beta2, g, g);
     T second = v;
     if constexpr ((kFlags & kAmsgrad) != 0) second = largest = maximum(largest, v);
-    w = add_quotient(w, T(rate), m, square_root(second) / T(root) + T(eps));
+    w = add_quotient(w, rate, m, square_root(second) / T(root) + T(eps));
   }
 };
 
@@ -111,12 +191,12 @@ struct Sgd {
 
   template <class T, unsigned kFlags, bool kFma>
   inline __attribute__((always_inline)) void apply(T& w, T g, T& buffer, T&, T&) const {
-    if constexpr ((kFlags & kAddsDecay) != 0) g = add_scaled<kFma, T>(g, T(decay), w);
+    if constexpr ((kFlags & kAddsDecay) != 0) g = add_scaled<kFma>(g, decay, w);
     if constexpr ((kFlags & kMomentum) != 0) {
-      buffer = add_scaled<kFma, T>(buffer * T(momentum), T(1 - dampening), g);
-      g = (kFlags & kNesterov) != 0 ? add_scaled<kFma, T>(g, T(momentum), buffer) : buffer;
+      buffer = add_scaled<kFma>(buffer * T(momentum), 1 - dampening, g);
+      g = (kFlags & kNesterov) != 0 ? add_scaled<kFma>(g, momentum, buffer) : buffer;
     }
-    w = add_scaled<kFma, T>(w * T(keep), T(rate), g);
+    w = add_scaled<kFma>(w * T(keep), rate, g);
   }
 };
 
@@ -139,19 +219,19 @@ struct Rmsprop {
   template <class T, unsigned kFlags, bool kFma>
   inline __attribute__((always_inline)) void apply(T& w, T g, T& square, T& average,
                                                    T& buffer) const {
-    if constexpr ((kFlags & kAddsDecay) != 0) g = add_scaled<kFma, T>(g, T(decay), w);
-    square = add_product<kFma, T>(square * T(alpha), T(1 - alpha), g, g);
+    if constexpr ((kFlags & kAddsDecay) != 0) g = add_scaled<kFma>(g, decay, w);
+    square = add_product<kFma>(square * T(alpha), 1 - alpha, g, g);
     T norm = square;
     if constexpr ((kFlags & kCentered) != 0) {
-      average = lerp<kFma, T>(average, g, T(1 - alpha));
-      norm = add_product<kFma, T>(norm, T(-1), average, average);
+      average = lerp<kFma>(average, g, 1 - alpha);
+      norm = add_product<kFma>(norm, -1, average, average);
     }
     norm = square_root(norm) + T(eps);
     if constexpr ((kFlags & kMomentum) != 0) {
-      buffer = add_quotient(buffer * T(momentum), T(1), g, norm);
-      w = add_scaled<kFma, T>(w, T(rate), buffer);
+      buffer = add_quotient(buffer * T(momentum), 1, g, norm);
+      w = add_scaled<kFma>(w, rate, buffer);
     } else {
-      w = add_quotient(w, T(rate), g, norm);
+      w = add_quotient(w, rate, g, norm);
     }
   }
 };
@@ -170,9 +250,9 @@ struct Adagrad {
 
   template <class T, unsigned kFlags, bool kFma>
   inline __attribute__((always_inline)) void apply(T& w, T g, T& sum, T&, T&) const {
-    if constexpr ((kFlags & kAddsDecay) != 0) g = add_scaled<kFma, T>(g, T(decay), w);
-    sum = add_product<kFma, T>(sum, T(1), g, g);
-    w = add_quotient(w, T(rate), g, square_root(sum) + T(eps));
+    if constexpr ((kFlags & kAddsDecay) != 0) g = add_scaled<kFma>(g, decay, w);
+    sum = add_product<kFma>(sum, 1, g, g);
+    w = add_quotient(w, rate, g, square_root(sum) + T(eps));
   }
 };
 
@@ -196,12 +276,12 @@ struct Nadam {
   template <class T, unsigned kFlags, bool kFma>
   inline __attribute__((always_inline)) void apply(T& w, T g, T& m, T& v, T&) const {
     w *= T(keep);
-    if constexpr ((kFlags & kAddsDecay) != 0) g = add_scaled<kFma, T>(g, T(decay), w);
-    m = lerp<kFma, T>(m, g, T(1 - beta1));
-    v = add_product<kFma, T>(v * T(beta2), T(1 - beta2), g, g);
+    if constexpr ((kFlags & kAddsDecay) != 0) g = add_scaled<kFma>(g, decay, w);
+    m = lerp<kFma>(m, g, 1 - beta1);
+    v = add_product<kFma>(v * T(beta2), 1 - beta2, g, g);
     const T norm = square_root(v / T(correction)) + T(eps);
-    w = add_quotient(w, T(gradient_rate), g, norm);
-    w = add_quotient(w, T(moment_rate), m, norm);
+    w = add_quotient(w, gradient_rate, g, norm);
+    w = add_quotient(w, moment_rate, m, norm);
   }
 };
 
@@ -226,9 +306,9 @@ struct Radam {
   template <class T, unsigned kFlags, bool kFma>
   inline __attribute__((always_inline)) void apply(T& w, T g, T& m, T& v, T&) const {
     w *= T(keep);
-    if constexpr ((kFlags & kAddsDecay) != 0) g = add_scaled<kFma, T>(g, T(decay), w);
-    m = lerp<kFma, T>(m, g, T(1 - beta1));
-    v = add_product<kFma, T>(v * T(beta2), T(1 - beta2), g, g);
+    if constexpr ((kFlags & kAddsDecay) != 0) g = add_scaled<kFma>(g, decay, w);
+    m = lerp<kFma>(m, g, 1 - beta1);
+    v = add_product<kFma>(v * T(beta2), 1 - beta2, g, g);
     T change = m / T(correction) * T(lr);
     if constexpr ((kFlags & kRectified) != 0) {
       change = change * (T(root) / (square_root(v) + T(eps))) * T(rectification);
@@ -248,7 +328,7 @@ struct Average {
 
   template <class T, unsigned kFlags, bool kFma>
   inline __attribute__((always_inline)) void apply(T& average, T now, T&, T&, T&) const {
-    average = add_scaled<kFma, T>(average * T(smoothing), T(1 - smoothing), now);
+    average = add_scaled<kFma>(average * T(smoothing), 1 - smoothing, now);
   }
 };
 

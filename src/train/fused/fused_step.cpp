@@ -1,7 +1,5 @@
 #include "train/fused/fused_step.h"
 
-#include "train/fused/rounding.h"
-
 namespace cairn::fused {
 namespace {
 
@@ -47,10 +45,6 @@ Slice slice_of(const at::Tensor& parameter, const at::Tensor& gradient, const St
     if (states[i].defined()) slice.states[i] = states[i].data_ptr();
   }
   return slice;
-}
-
-Element element_of(const at::Tensor& parameter) {
-  return parameter.scalar_type() == at::kFloat ? Element::kFloat : Element::kDouble;
 }
 
 bool rounds_once(const at::Tensor& parameter) {

@@ -11,17 +11,17 @@
 
 #include "train/fused/kernels.h"
 #include "train/fused/list_step.h"
+#include "train/fused/rounding.h"
 
 namespace cairn::fused {
 
 // Whether FusedStep takes a parameter: it, its gradient and its states are dense tensors of one
-// device and type, with the same order of elements. On the CPU the type is float32 or float64, and
-// the kernels have the bits of ATen's operators. Other devices have kernels for lists. `gradient`:
-// undefined for a step without one.
+// device and type, with the same order of elements. On the CPU the type is float32, float64 or
+// bfloat16, and the kernels have the bits of ATen's operators. Other devices have kernels for
+// lists. `gradient`: undefined for a step without one.
 bool can_fuse(const at::Tensor& parameter, const at::Tensor& gradient, const States& states);
 
 Slice slice_of(const at::Tensor& parameter, const at::Tensor& gradient, const States& states);
-Element element_of(const at::Tensor& parameter);
 bool rounds_once(const at::Tensor& parameter);
 
 // `Step`: a step of arithmetic.h.
@@ -31,10 +31,13 @@ class CpuStep {
   // The tensors can_fuse() and are on the CPU.
   void add(const Step& step, const at::Tensor& parameter, const at::Tensor& gradient,
            const States& states) {
-    if (parameter.numel() == 0) return;
-    jobs_.push_back({find_kernel<Step>(element_of(parameter), step.flags, rounds_once(parameter)),
-                     step, slice_of(parameter, gradient, states), total_});
-    total_ += parameter.numel();
+    const Slice slice = slice_of(parameter, gradient, states);
+    const std::int64_t start = total_;
+    for (const Part& part : parts_of(parameter.scalar_type(), parameter.numel())) {
+      jobs_.push_back({find_kernel<Step>(part.element, step.flags, rounds_once(parameter)), step,
+                       slice, start, total_});
+      total_ += part.size;
+    }
   }
 
   // Steps what was added, on all threads of ATen.
@@ -45,7 +48,7 @@ class CpuStep {
                        while (begin < end) {
                          const bool is_last = job + 1 == jobs_.end();
                          const std::int64_t stop = is_last ? end : std::min(end, (job + 1)->first);
-                         job->kernel(job->step, job->slice, begin - job->first, stop - job->first);
+                         job->kernel(job->step, job->slice, begin - job->start, stop - job->start);
                          begin = stop;
                          ++job;
                        }
@@ -57,7 +60,9 @@ class CpuStep {
     Kernel<Step> kernel;
     Step step;
     Slice slice;
-    std::int64_t first;  // the number of its first element among those of all jobs
+    // Numbers among the elements of all jobs.
+    std::int64_t start;  // of the slice's first element
+    std::int64_t first;  // of the job's
   };
   std::vector<Job> jobs_;
   std::int64_t total_ = 0;

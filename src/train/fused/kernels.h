@@ -19,7 +19,8 @@ struct Slice {
 template <class Step>
 using Kernel = void (*)(const Step& step, const Slice& slice, std::int64_t begin, std::int64_t end);
 
-enum class Element { kFloat, kDouble };
+// Bfloat16 of arithmetic.h: kBfloat16InVector has kInVector.
+enum class Element { kFloat, kDouble, kBfloat16, kBfloat16InVector };
 
 // The kernel for the flags of a step, with arithmetic.h's kFma.
 template <class Step>

@@ -3,7 +3,11 @@
 
 #include <c10/core/ScalarType.h>
 
+#include <cstdint>
 #include <string>
+#include <vector>
+
+#include "train/fused/kernels.h"
 
 namespace cairn::fused {
 
@@ -14,13 +18,25 @@ enum class Rounding {
 };
 
 // Computes a few thousand elements by ATen's operators and by arithmetic.h, once for each type.
-// Draws no random number. `type`: others than kFloat and kDouble are kUnknown. Thread-safe.
-//
-// bfloat16 has no kernels: ATen's Tensor::add(x, a) rounds once in whole vectors, and twice in the
-// elements after the last whole vector of each thread's part of a tensor.
+// Draws no random number. `type`: others than kFloat, kDouble and kBFloat16 are kUnknown.
+// Thread-safe.
 Rounding rounding_of(c10::ScalarType type);
 
-// A line about `rounding` for the run's log; empty if optimizers step in one pass.
-std::string rounding_problem(Rounding rounding);
+// A line about `rounding`, which is that of `type`, for the run's log; empty if optimizers step in
+// one pass.
+std::string rounding_problem(c10::ScalarType type, Rounding rounding);
+
+// Elements of a tensor, one after another, that one kernel has the bits of.
+struct Part {
+  Element element;
+  std::int64_t size;
+};
+
+// The parts of a dense tensor of `count` elements, in order, for the threads that ATen has now.
+// `type`: one that rounding_of() knows.
+//
+// ATen divides a tensor among its threads. In bfloat16, Tensor::add(x, a) of a thread rounds once
+// in whole vectors, and twice in the elements after its last whole vector.
+std::vector<Part> parts_of(c10::ScalarType type, std::int64_t count);
 
 }  // namespace cairn::fused

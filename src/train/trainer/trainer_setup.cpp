@@ -96,6 +96,17 @@ std::optional<std::string> remote_name(const TrainerOptions& options,
   return remote ? *remote : join_path(*options.save_folder, *name);
 }
 
+// Logs which of the weights' types no optimizer steps in one pass on the CPU.
+void log_rounding(const State& state, Logger& logger) {
+  const std::vector<at::Tensor> weights = parameters(state.model->module());
+  for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16}) {
+    const auto has_type = [type](const at::Tensor& weight) { return weight.scalar_type() == type; };
+    if (std::ranges::none_of(weights, has_type)) continue;
+    const std::string problem = fused::rounding_problem(type, fused::rounding_of(type));
+    if (!problem.empty()) logger.log_message(problem);
+  }
+}
+
 CheckpointSaver saver_of(const TrainerOptions& options) {
   return CheckpointSaver(
       {.folder = *options.save_folder,
@@ -187,8 +198,7 @@ void Trainer::Impl::Setup::run() {
   const DataLoaderBase* const loader = options.train_dataloader.dataloader.get();
   logger.log_message(
       set_up_threads(usable_processors_of_rank(), std::nullopt, loader_workers_of(loader)));
-  const std::string rounding = fused::rounding_problem(fused::rounding_of(at::kFloat));
-  if (!rounding.empty()) logger.log_message(rounding);
+  log_rounding(state, logger);
   const std::string steps = fused::describe_steps(context.device);
   if (!steps.empty()) logger.log_message(steps);
   shard_model();
