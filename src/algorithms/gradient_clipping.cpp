@@ -5,6 +5,8 @@
 
 #include <cmath>
 #include <cstdint>
+#include <map>
+#include <tuple>
 #include <vector>
 
 #include "cairn/dist/sharding.h"
@@ -30,13 +32,51 @@ at::Tensor unit_norms(const at::Tensor& tensor) {
   return tensor.norm(2, dims, /*keepdim=*/true);
 }
 
+// The factors that clip units to `threshold` times the norms of their weights.
+at::Tensor adaptive_factors(const at::Tensor& weight_norms, const at::Tensor& gradient_norms,
+                            double threshold) {
+  const at::Tensor factors = weight_norms * threshold / gradient_norms;
+  return factors.nan_to_num_(/*nan=*/1.0).clamp_max_(1.0);
+}
+
+// Weights of one device and type, all units of which have as many elements.
+struct UnitList {
+  std::vector<at::Tensor> weights;
+  std::vector<at::Tensor> gradients;
+};
+
+// Calls as many operators for many weights as for one. Meanwhile it takes the memory of all of them
+// once more.
+void clip_adaptive(const UnitList& list, std::int64_t unit_size, double threshold) {
+  const auto norms = [unit_size](const std::vector<at::Tensor>& tensors) {
+    const at::Tensor units = at::flatten_dense_tensors(tensors).view({-1, unit_size});
+    return units.norm(2, {1}, /*keepdim=*/true);
+  };
+  const at::Tensor factors =
+      adaptive_factors(norms(list.weights), norms(list.gradients), threshold);
+  const at::Tensor of_elements = factors.expand({-1, unit_size}).reshape({-1});
+  at::_foreach_mul_(list.gradients, at::unflatten_dense_tensors(of_elements, list.gradients));
+}
+
 void clip_adaptive(const std::vector<at::Tensor>& parameters, double threshold) {
+  using Kind = std::tuple<c10::DeviceType, c10::DeviceIndex, c10::ScalarType, std::int64_t>;
+  std::map<Kind, UnitList> lists;
   for (const at::Tensor& parameter : parameters) {
     const at::Tensor& gradient = parameter.grad();
     if (!gradient.defined()) continue;
-    const at::Tensor factor = unit_norms(parameter) * threshold / unit_norms(gradient);
-    gradient.mul_(factor.nan_to_num_(/*nan=*/1.0).clamp_max_(1.0));
+    if (parameter.is_cpu() || parameter.numel() == 0 || !fused::can_fuse(parameter, gradient, {})) {
+      gradient.mul_(adaptive_factors(unit_norms(parameter), unit_norms(gradient), threshold));
+      continue;
+    }
+    const c10::Device device = parameter.device();
+    const std::int64_t units = parameter.dim() <= 1 ? 1 : parameter.size(0);
+    UnitList& list =
+        lists[{device.type(), device.index(), parameter.scalar_type(), parameter.numel() / units}];
+    list.weights.push_back(parameter);
+    list.gradients.push_back(gradient);
   }
+  for (const auto& [kind, list] : lists)
+    clip_adaptive(list, std::get<std::int64_t>(kind), threshold);
 }
 
 std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters) {

@@ -168,12 +168,22 @@ TEST_P(DeviceListsTest, TypesAreListsOfTheirOwn) {
   }
 }
 
+// Vectors, matrices and filters, with units of 1 to 7 elements.
+constexpr int kUnitSizes = 7;
+at::Tensor weight_of(std::size_t parameter, int step) {
+  const at::Tensor numbers = numbers_of(parameter, step);
+  if (parameter == 5 * static_cast<std::size_t>(step)) numbers.zero_();
+  if (parameter % 3 == 0) return numbers;
+  const at::Tensor rows = at::stack({numbers, numbers * -3, numbers.cos()});
+  return parameter % 3 == 1 ? rows : rows.unsqueeze(-1);
+}
+
 struct ListModule : torch::nn::Module {
   explicit ListModule(c10::Device device) {
     for (std::size_t i = 0; i < kParameters; ++i) {
       const at::Tensor& made =
-          register_parameter(testing::weight_name(i), numbers_of(i, 0).to(device));
-      made.mutable_grad() = numbers_of(i, 1).to(device);
+          register_parameter(testing::weight_name(i), weight_of(i, 0).to(device));
+      made.mutable_grad() = weight_of(i, 1).to(device);
     }
   }
   at::Tensor forward(const at::Tensor& x) { return x; }
@@ -208,6 +218,12 @@ TEST_P(DeviceListsTest, ClippingByNormCallsFewOperators) {
 
 TEST_P(DeviceListsTest, ClippingByValueComputesWhatTheCpuComputes) {
   EXPECT_GE(clip_on_both("value", 0.5, device), 1);
+}
+
+TEST_P(DeviceListsTest, AdaptiveClippingCallsFewOperatorsForEachSizeOfUnits) {
+  for (const double threshold : {0.01, 0.8, 1e6}) {
+    EXPECT_LE(clip_on_both("adaptive", threshold, device), kUnitSizes * kMostCalls);
+  }
 }
 
 TEST_P(DeviceListsTest, UnscalingCallsFewOperatorsAndFindsInfinities) {
