@@ -19,10 +19,11 @@
 namespace cairn {
 namespace {
 
-class SGDOptimizer final : public FusableStepOf<torch::optim::SGD, torch::optim::SGDOptions,
-                                                torch::optim::SGDParamState> {
+class SGDOptimizer final
+    : public SkippingOf<
+          FusableStepOf<torch::optim::SGD, torch::optim::SGDOptions, torch::optim::SGDParamState>> {
  public:
-  using FusableStepOf::FusableStepOf;
+  using SkippingOf::SkippingOf;
 
  private:
   bool takes_sparse_gradients() const override { return true; }
@@ -45,7 +46,7 @@ class SGDOptimizer final : public FusableStepOf<torch::optim::SGD, torch::optim:
   }
 
   void update_together(const std::vector<Update>& updates) override {
-    fused::FusedStep<fused::Sgd> fused;
+    fused::FusedStep<fused::Sgd> fused(skipped_);
     for (const Update& u : updates) {
       const Options& o = u.options;
       const at::Tensor& buffer = u.state.momentum_buffer();
@@ -60,6 +61,13 @@ class SGDOptimizer final : public FusableStepOf<torch::optim::SGD, torch::optim:
       fused.add(step, u.parameter, u.gradient, {buffer});
     }
     fused.run();
+  }
+
+  bool can_skip(const Update& u) const override {
+    const at::Tensor& buffer = u.state.momentum_buffer();
+    return fused::can_skip_sgd(u.parameter.device()) &&
+           (u.options.momentum() == 0 || buffer.defined()) &&
+           fused::can_fuse(u.parameter, u.gradient, {buffer});
   }
 };
 
