@@ -342,14 +342,13 @@ void list_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   stack->back() = results;
 }
 
-// Older libtorches have the next three on CUDA devices only.
+// Older libtorches have the next two on CUDA devices only.
 
 void fused_adam_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   SimStreams::all().finish(current_stream);
   const std::vector<c10::IValue> given = torch::jit::pop(*stack, op.schema().arguments().size());
   const auto list = [&](std::size_t i) { return all_on_host(given[i].toTensorVector()); };
   const auto number = [&](std::size_t i) { return given[i].toDouble(); };
-  if (given[14].isTensor() && on_host(given[14].toTensor()).item<double>() == 1) return;
   const Tensors w = list(0);
   const Tensors g = list(1);
   const Tensors m = list(2);
@@ -377,21 +376,6 @@ void unscale_on_host(const c10::OperatorHandle& /*op*/, torch::jit::Stack* stack
     if (!at::isfinite(gradient).all().item<bool>()) on_host(given[1].toTensor()).fill_(1);
     gradient.mul_(on_host(given[2].toTensor()));
   }
-}
-
-void update_scale_on_host(const c10::OperatorHandle& /*op*/, torch::jit::Stack* stack) {
-  SimStreams::all().finish(current_stream);
-  const std::vector<c10::IValue> given = torch::jit::pop(*stack, 6);
-  const at::Tensor scale = on_host(given[0].toTensor());
-  const at::Tensor growth_tracker = on_host(given[1].toTensor());
-  const bool found_inf = on_host(given[2].toTensor()).item<bool>();
-  const std::int64_t finite_steps = growth_tracker.item<std::int64_t>() + 1;
-  const bool grows = !found_inf && finite_steps == given[5].toInt();
-  growth_tracker.fill_(found_inf || grows ? 0 : finite_steps);
-  const double factor = found_inf ? given[4].toDouble() : grows ? given[3].toDouble() : 1;
-  const auto changed = static_cast<float>(scale.item<double>() * factor);
-  if (std::isfinite(changed)) scale.fill_(changed);
-  torch::jit::push(*stack, given[0]);
 }
 
 }  // namespace
@@ -454,7 +438,6 @@ SimLists::SimLists(bool fused) : kernels_(std::make_unique<Kernels>()) {
   }
   library.impl("_amp_foreach_non_finite_check_and_unscale_",
                CppFunction::makeFromBoxedFunction<&unscale_on_host>());
-  library.impl("_amp_update_scale_", CppFunction::makeFromBoxedFunction<&update_scale_on_host>());
   if (!fused) return;
   library.impl("_fused_adam_", CppFunction::makeFromBoxedFunction<&fused_adam_on_host>());
 }

@@ -36,20 +36,11 @@ bool has_decoupled_flag(const torch::optim::OptimizerOptions& options) {
 }
 
 template <class TorchClass, class Options, class State>
-class AdamStepOf : public SkippingOf<FusableStepOf<TorchClass, Options, State>> {
-  using Step = SkippingOf<FusableStepOf<TorchClass, Options, State>>;
+class AdamStepOf : public FusableStepOf<TorchClass, Options, State> {
+  using Step = FusableStepOf<TorchClass, Options, State>;
 
  public:
   using Step::Step;
-
-  void save(torch::serialize::OutputArchive& archive) const final {
-    this->settle();
-    Step::save(archive);
-  }
-  void load(torch::serialize::InputArchive& archive) final {
-    this->settle();
-    Step::load(archive);
-  }
 
  private:
   void update(const typename Step::Update& u) final {
@@ -70,7 +61,7 @@ class AdamStepOf : public SkippingOf<FusableStepOf<TorchClass, Options, State>> 
   }
 
   void update_together(const std::vector<typename Step::Update>& updates) final {
-    fused::FusedStep<fused::Adam> fused(this->skipped_);
+    fused::FusedStep<fused::Adam> fused;
     for (const auto& u : updates) {
       const fused::States states = moments_of(u).all();
       if (fused::can_fuse(u.parameter, u.gradient, states)) {
@@ -87,7 +78,7 @@ class AdamStepOf : public SkippingOf<FusableStepOf<TorchClass, Options, State>> 
     fused::Adam step = next_step(o, u.state).in_one_pass();
     if (o.weight_decay() == 0) return step;
     if (is_decoupled(o)) {
-      step.keep = keep_of(o);
+      step.keep = 1 - o.lr() * o.weight_decay();
     } else {
       step.flags |= fused::Adam::kAddsDecay;
       step.decay = o.weight_decay();
@@ -100,22 +91,7 @@ class AdamStepOf : public SkippingOf<FusableStepOf<TorchClass, Options, State>> 
     return {u.parameter, u.options.amsgrad(), {&s.exp_avg(), &s.exp_avg_sq(), &s.max_exp_avg_sq()}};
   }
 
-  bool can_skip(const typename Step::Update& u) const final {
-    const Options& o = u.options;
-    const State& s = u.state;
-    return can_skip_adam(
-        u.parameter, o.lr(), keep_of(o),
-        {s.exp_avg(), s.exp_avg_sq(), o.amsgrad() ? s.max_exp_avg_sq() : s.exp_avg_sq()});
-  }
-  std::int64_t* count_of(State& state) const final { return &state.step(); }
-
-  // Decoupled weight decay.
-  double keep_of(const Options& o) const {
-    return is_decoupled(o) ? 1 - o.lr() * o.weight_decay() : 1;
-  }
-
-  AdamStep next_step(const Options& o, State& s) {
-    if (!this->skipped_.found_inf.defined()) this->settle();
+  static AdamStep next_step(const Options& o, State& s) {
     s.step(s.step() + 1);
     const auto [beta1, beta2] = o.betas();
     return {o.lr(), {beta1, beta2}, o.eps(), o.amsgrad(), s.step()};

@@ -45,9 +45,9 @@ struct DecoupledAdamWState {
 };
 
 class DecoupledAdamWOptimizer final
-    : public SkippingOf<FusableOptimizerOf<DecoupledAdamWOptions, DecoupledAdamWState>> {
+    : public FusableOptimizerOf<DecoupledAdamWOptions, DecoupledAdamWState> {
  public:
-  using SkippingOf::SkippingOf;
+  using FusableOptimizerOf::FusableOptimizerOf;
   std::string python_name() const override { return "DecoupledAdamW"; }
 
  private:
@@ -63,7 +63,7 @@ class DecoupledAdamWOptimizer final
   }
 
   void update_together(const std::vector<Update>& updates) override {
-    fused::FusedStep<fused::Adam> fused(skipped_);
+    fused::FusedStep<fused::Adam> fused;
     for (const Update& u : updates) {
       const fused::States states = moments_of(u).all();
       if (!fused::can_fuse(u.parameter, u.gradient, states)) {
@@ -83,16 +83,7 @@ class DecoupledAdamWOptimizer final
     return {u.parameter, u.options.amsgrad, {&s.exp_avg, &s.exp_avg_sq, &s.max_exp_avg_sq}};
   }
 
-  bool can_skip(const Update& u) const override {
-    const Options& o = u.options;
-    const State& s = u.state;
-    return can_skip_adam(u.parameter, o.lr, decay_factor(o.weight_decay, o.lr, u.initial_lr),
-                         {s.exp_avg, s.exp_avg_sq, o.amsgrad ? s.max_exp_avg_sq : s.exp_avg_sq});
-  }
-  std::int64_t* count_of(State& state) const override { return &state.step; }
-
-  AdamStep next_step(const Update& u) {
-    if (!skipped_.found_inf.defined()) settle();
+  static AdamStep next_step(const Update& u) {
     const Options& o = u.options;
     return {o.lr, o.betas, o.eps, o.amsgrad, ++u.state.step};
   }

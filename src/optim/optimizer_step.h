@@ -3,18 +3,15 @@
 
 #include <torch/torch.h>
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
 #include <initializer_list>
-#include <unordered_map>
 #include <vector>
 
 #include "cairn/optim/own_optimizer.h"
 
 #include "train/fused/fused_step.h"
-#include "train/optimizer/param_state.h"
 
 namespace cairn {
 
@@ -145,9 +142,6 @@ class FusableStepOf : public StepOf<TorchClass, Options, State> {
   using Step::Step;
   void set_fused(bool fused) { fused_ = fused; }
 
- protected:
-  bool is_fused(const Options& /*options*/) const { return fused_; }
-
  private:
   void update_all(const std::vector<typename Step::Update>& updates) final {
     fused_ ? update_together(updates) : Step::update_all(updates);
@@ -165,91 +159,12 @@ class FusableOptimizerOf : public OptimizerOf<Options, State> {
  public:
   using Optimizer::Optimizer;
 
- protected:
-  bool is_fused(const Options& options) const { return options.fused; }
-
  private:
   void update_all(const std::vector<typename Optimizer::Update>& updates) final {
-    const bool fused = updates.empty() || is_fused(updates.front().options);
+    const bool fused = updates.empty() || updates.front().options.fused;
     fused ? update_together(updates) : Optimizer::update_all(updates);
   }
   virtual void update_together(const std::vector<typename Optimizer::Update>& updates) = 0;
-};
-
-// A FusableStepOf or FusableOptimizerOf whose fused operator can leave out a step on a device. Give
-// `skipped_` to its FusedStep.
-template <class Base>
-class SkippingOf : public Base, public SkippingOptimizer {
- public:
-  using Base::Base;
-
-  bool step_unless(const at::Tensor& found_inf) final {
-    if (!can_skip_all(found_inf.device())) return false;
-    struct Reset {
-      ~Reset() { found_inf.reset(); }
-      at::Tensor& found_inf;
-    };
-    const Reset after_step{skipped_.found_inf = found_inf};
-    this->step();
-    return true;
-  }
-
-  void settle() const final {
-    if (skipped_.sums.empty()) return;
-    std::unordered_map<const c10::TensorImpl*, std::int64_t> numbers;
-    for (const auto& group : this->param_groups()) {
-      for (const at::Tensor& parameter : group.params()) {
-        const auto sum = skipped_.sums.find(parameter.unsafeGetTensorImpl());
-        State* const state = state_of(parameter);
-        if (state == nullptr || sum == skipped_.sums.end()) continue;
-        const auto [number, is_new] = numbers.try_emplace(sum->second.unsafeGetTensorImpl());
-        if (is_new) number->second = sum->second.template item<std::int64_t>();
-        // A state that counts fewer steps is a new one, which the program has put there.
-        std::int64_t& count = *count_of(*state);
-        if (count > number->second) count -= number->second;
-      }
-    }
-    skipped_.sums.clear();
-  }
-
- protected:
-  using State = typename Base::State;
-  using Update = typename Base::Update;
-
-  // Whether one fused operator makes the whole step, which is not the parameter's first one.
-  virtual bool can_skip(const Update& u) const = 0;
-  // A state's count of steps, for an optimizer that counts them.
-  virtual std::int64_t* count_of(State& /*state*/) const { return nullptr; }
-
-  mutable SkippedSteps skipped_;
-
- private:
-  State* state_of(const at::Tensor& parameter) const {
-    auto* const kept = find_param_state(*this, parameter);
-    if (kept == nullptr) return nullptr;
-    return &Base::template values_of<State>(static_cast<typename Base::KeptState&>(*kept));
-  }
-
-  bool can_skip_all(c10::Device device) const {
-    for (const auto& group : this->param_groups()) {
-      const auto* const kept = dynamic_cast<const typename Base::KeptOptions*>(&group.options());
-      if (kept == nullptr) return false;  // step() refuses it.
-      const auto& options = Base::template values_of<typename Base::Options>(*kept);
-      const double initial_lr = initial_lr_of(*kept);
-      State none;
-      for (const at::Tensor& parameter : group.params()) {
-        if (!parameter.grad().defined()) continue;
-        // The host makes the first step, so that a step that is left out makes no state.
-        State* const state = this->needs_state(options) ? state_of(parameter) : &none;
-        if (state == nullptr || parameter.device() != device || parameter.numel() == 0 ||
-            !this->is_fused(options) ||
-            !can_skip({parameter, parameter.grad(), *state, options, initial_lr})) {
-          return false;
-        }
-      }
-    }
-    return true;
-  }
 };
 
 // The rows of a sparse gradient.
@@ -288,14 +203,6 @@ struct AdamStep {
             .count = step};
   }
 };
-
-// Whether one fused operator makes the whole step. `keep`: the factor of decoupled weight decay.
-inline bool can_skip_adam(const at::Tensor& parameter, double lr, double keep,
-                          const fused::States& moments) {
-  return fused::can_skip_adam(parameter.device(), keep, lr) &&
-         std::ranges::all_of(moments, &at::Tensor::defined) &&
-         fused::can_fuse(parameter, parameter.grad(), moments);
-}
 
 // Takes the first moment m, already updated, and the gradient g:
 //  v = beta2 * v + (1 - beta2) * g^2

@@ -19,11 +19,10 @@
 namespace cairn {
 namespace {
 
-class SGDOptimizer final
-    : public SkippingOf<
-          FusableStepOf<torch::optim::SGD, torch::optim::SGDOptions, torch::optim::SGDParamState>> {
+class SGDOptimizer final : public FusableStepOf<torch::optim::SGD, torch::optim::SGDOptions,
+                                                torch::optim::SGDParamState> {
  public:
-  using SkippingOf::SkippingOf;
+  using FusableStepOf::FusableStepOf;
 
  private:
   bool takes_sparse_gradients() const override { return true; }
@@ -46,7 +45,7 @@ class SGDOptimizer final
   }
 
   void update_together(const std::vector<Update>& updates) override {
-    fused::FusedStep<fused::Sgd> fused(skipped_);
+    fused::FusedStep<fused::Sgd> fused;
     for (const Update& u : updates) {
       const Options& o = u.options;
       const at::Tensor& buffer = u.state.momentum_buffer();
@@ -61,13 +60,6 @@ class SGDOptimizer final
       fused.add(step, u.parameter, u.gradient, {buffer});
     }
     fused.run();
-  }
-
-  bool can_skip(const Update& u) const override {
-    const at::Tensor& buffer = u.state.momentum_buffer();
-    return fused::can_skip_sgd(u.parameter.device()) &&
-           (u.options.momentum() == 0 || buffer.defined()) &&
-           fused::can_fuse(u.parameter, u.gradient, {buffer});
   }
 };
 

@@ -171,11 +171,18 @@ class StepOf : public Base {
   // If false, no state is kept: updates share one, which is forgotten after the step.
   virtual bool needs_state(const Options& /*options*/) const { return true; }
 
-  // The classes that libtorch keeps, and our part of an object of theirs.
+ private:
   using KeptOptions = std::conditional_t<std::is_base_of_v<torch::optim::OptimizerOptions, Options>,
                                          Options, GroupOf<Options>>;
   using KeptState = std::conditional_t<std::is_base_of_v<torch::optim::OptimizerParamState, State>,
                                        State, StateOf<State>>;
+
+  KeptState& state_of(const at::Tensor& parameter) {
+    auto& slot = state_slot(*this, parameter);
+    if (!slot) slot = std::make_unique<KeptState>();
+    return static_cast<KeptState&>(*slot);
+  }
+
   template <class Values, class Kept>
   static auto& values_of(Kept& kept) {
     if constexpr (std::is_same_v<const Values, const Kept>) {
@@ -183,13 +190,6 @@ class StepOf : public Base {
     } else {
       return kept.values;
     }
-  }
-
- private:
-  KeptState& state_of(const at::Tensor& parameter) {
-    auto& slot = state_slot(*this, parameter);
-    if (!slot) slot = std::make_unique<KeptState>();
-    return static_cast<KeptState&>(*slot);
   }
 };
 

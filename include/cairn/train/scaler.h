@@ -8,11 +8,6 @@
 //   scaler.scale(loss).backward();
 //   scaler.step(optimizer);
 //   scaler.update();
-//
-// A step waits for the gradients' device once, to know whether they overflowed. It does not wait
-// with cairn's Adam, AdamW, DecoupledAdamW and SGD on a device with libtorch's fused operators,
-// which leave out the step by themselves. Counts of steps in optimizer.state() may then be too high
-// until optimizer_state_dict(), torch::save() or a checkpoint reads them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -48,13 +43,12 @@ class GradScaler {
   void set_name(std::string name) { name_ = std::move(name); }
 
   bool is_enabled() const { return options_.enabled; }
-  // May wait for the device.
-  double get_scale() const;
+  double get_scale() const { return scale_; }
 
   // Returns loss * scale if enabled, otherwise loss.
   at::Tensor scale(const at::Tensor& loss) const;
   // Divides the gradients by the scale, once per step, and notes infinities and NaNs. Call it
-  // before you clip or read gradients; step() calls it if you have not.
+  // before you clip or read gradients; step() calls it if you have not. Waits for the device.
   void unscale_(  // NOLINT(readability-identifier-naming): PyTorch's
       torch::optim::Optimizer& optimizer);
   // For a sharded model, where each rank has the gradients of its own rows. Call it on all ranks
@@ -73,18 +67,12 @@ class GradScaler {
   void load_state_dict(const Value& state);
 
  private:
-  void set(double scale, std::int64_t growth_tracker);
-  void update_on_host();
-  void update_on_device();
-
   GradScalerOptions options_;
   std::string name_ = "ClosureGradScaler";
-  // Numbers on the CPU, or on the device that updates them.
-  at::Tensor scale_;
-  at::Tensor growth_tracker_;
+  double scale_;
+  std::int64_t growth_tracker_ = 0;
   bool unscaled_ = false;
-  // 1 if a gradient was not finite, else 0 or undefined. On a device: nothing has read it yet.
-  at::Tensor found_inf_;
+  bool found_inf_ = false;
 };
 
 }  // namespace cairn

@@ -71,11 +71,6 @@ class CpuStep {
 template <class Step>
 class FusedStep {
  public:
-  FusedStep() = default;
-  // For a step that a device may leave out: can_skip_adam(), can_skip_sgd().
-  explicit FusedStep(SkippedSteps& skipped)
-      : lists_(skipped.found_inf.defined() ? &skipped : nullptr) {}
-
   // The tensors can_fuse().
   void add(const Step& step, const at::Tensor& parameter, const at::Tensor& gradient,
            const States& states) {

@@ -62,43 +62,16 @@ Tensors norms_of(const Tensors& squares, double eps) {
 }
 
 // The number of each parameter's step, as the fused operators take it: a number on the device.
-// Counts the step among those that the device may have left out.
 Tensors counts_of(const StepList<Adam>& list) {
   const at::TensorOptions options = list.parameters.front().options().dtype(at::kFloat);
-  struct Count {
-    at::Tensor value;
-    at::Tensor skipped;  // with this step
-  };
-  std::map<std::pair<long long, const c10::TensorImpl*>, Count> counts;
+  std::map<long long, at::Tensor> counts;
   Tensors found;
-  for (std::size_t i = 0; i < list.steps.size(); ++i) {
-    const long long steps = list.steps[i].count;
-    at::Tensor none;
-    at::Tensor& skipped = list.skipped == nullptr
-                              ? none
-                              : list.skipped->sums[list.parameters[i].unsafeGetTensorImpl()];
-    Count& count = counts[{steps, skipped.unsafeGetTensorImpl()}];
-    if (!count.value.defined()) {
-      count.value = at::full({}, static_cast<double>(steps), options);
-      if (skipped.defined()) count.value.sub_(skipped);
-      if (list.skipped != nullptr) {
-        const at::Tensor& found_inf = list.skipped->found_inf;
-        count.skipped = skipped.defined() ? skipped + found_inf : found_inf;
-      }
-    }
-    skipped = count.skipped;
-    found.push_back(count.value);
+  for (const Adam& step : list.steps) {
+    at::Tensor& count = counts[step.count];
+    if (!count.defined()) count = at::full({}, static_cast<double>(step.count), options);
+    found.push_back(count);
   }
   return found;
-}
-
-// c10::optional in older libtorches, std::optional in newer ones.
-using MaybeTensor = decltype(c10::IValue().toOptional<at::Tensor>());
-
-MaybeTensor found_inf_of(const auto& list) {
-  MaybeTensor found_inf;
-  if (list.skipped != nullptr) found_inf = list.skipped->found_inf;
-  return found_inf;
 }
 
 // Returns false if the device has no fused operator for Adam.
@@ -108,8 +81,7 @@ bool run_fused(const StepList<Adam>& list) {
   const auto run = [&](auto fused, double weight_decay) {
     fused(list.parameters, list.gradients, list.states[0], list.states[1], list.states[2],
           counts_of(list), step.lr, step.beta1, step.beta2, weight_decay, step.eps,
-          (step.flags & Adam::kAmsgrad) != 0, /*maximize=*/false, /*grad_scale=*/MaybeTensor(),
-          found_inf_of(list));
+          (step.flags & Adam::kAmsgrad) != 0, /*maximize=*/false);
   };
 #if TORCH_VERSION_MAJOR >= 2
   if (step.keep != 1 && step.lr != 0 && has_kernel(kFusedAdamW, device)) {
@@ -131,8 +103,7 @@ bool run_fused(const StepList<Sgd>& list) {
   shrink(list);
   at::_fused_sgd_(list.parameters, list.gradients, list.states[0], step.decay, step.momentum,
                   -step.rate, step.dampening, (step.flags & Sgd::kNesterov) != 0,
-                  /*maximize=*/false, /*is_first_step=*/false, /*grad_scale=*/MaybeTensor(),
-                  found_inf_of(list));
+                  /*maximize=*/false, /*is_first_step=*/false);
   return true;
 #else
   return false;
@@ -150,13 +121,6 @@ bool has_list_kernels(c10::Device device) {
       c10::Dispatcher::singleton().findSchema({"aten::_foreach_addcdiv_", "ScalarList"});
   return has_kernel_for(kOperator, device);
 }
-
-bool can_skip_adam(c10::Device device, double keep, double lr) {
-  if (keep == 1) return has_kernel(kFusedAdam, device);
-  return lr != 0 && has_kernel(kFusedAdamW, device);
-}
-
-bool can_skip_sgd(c10::Device device) { return has_kernel(kFusedSgd, device); }
 
 std::string describe_steps(c10::Device device) {
   if (device.is_cpu()) return "";

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "train/fused/arithmetic.h"
-#include "train/fused/skipped_steps.h"
 
 namespace cairn::fused {
 
@@ -22,10 +21,6 @@ using States = std::array<at::Tensor, 3>;  // undefined where the step uses none
 bool has_kernel(const char* name, c10::Device device);
 // Whether ListStep works on the device.
 bool has_list_kernels(c10::Device device);
-// Whether one fused operator makes the whole step on the device, and so can leave it out. `keep`,
-// `lr`: of the step.
-bool can_skip_adam(c10::Device device, double keep, double lr);
-bool can_skip_sgd(c10::Device device);
 // A line for a run's log: how cairn's optimizers step parameters on the device. Empty for the CPU.
 std::string describe_steps(c10::Device device);
 
@@ -37,7 +32,6 @@ struct StepList {
   std::vector<at::Tensor> parameters;
   std::vector<at::Tensor> gradients;
   std::array<std::vector<at::Tensor>, 3> states;  // empty where the step uses none
-  SkippedSteps* skipped = nullptr;                // not null: the device may leave out the step
 };
 
 // Results may differ from those of single operators in the last bits.
@@ -55,8 +49,6 @@ void run_list(const StepList<Clamp>& list);
 template <class Step>
 class ListStep {
  public:
-  explicit ListStep(SkippedSteps* skipped = nullptr) : skipped_(skipped) {}
-
   // All tensors have the same device, type, size and order of elements.
   void add(const Step& step, const at::Tensor& parameter, const at::Tensor& gradient,
            const States& states) {
@@ -64,7 +56,6 @@ class ListStep {
     const c10::Device device = parameter.device();
     StepList<Step>& list =
         lists_[{device.type(), device.index(), parameter.scalar_type(), step.flags}];
-    list.skipped = skipped_;
     list.steps.push_back(step);
     list.parameters.push_back(parameter);
     // Dimensions of size 1 may have any stride. Older libtorches take only equal strides.
@@ -89,7 +80,6 @@ class ListStep {
  private:
   using Kind = std::tuple<c10::DeviceType, c10::DeviceIndex, c10::ScalarType, unsigned>;
   std::map<Kind, StepList<Step>> lists_;
-  SkippedSteps* skipped_;
 };
 
 }  // namespace cairn::fused

@@ -3,16 +3,13 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
-#include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "cairn/error.h"
 #include "cairn/train/parameters.h"
 
 #include "dist/group.h"
 #include "train/fused/fused_step.h"
-#include "train/fused/skipped_steps.h"
 
 namespace cairn {
 namespace {
@@ -43,177 +40,110 @@ void check(const GradScalerOptions& options) {
     throw UsageError("GradScaler: growth_interval must be 1 or more");
 }
 
+// PyTorch keeps the scale in a float32.
+double as_float32(double scale) { return static_cast<float>(scale); }
+
 constexpr const char* kUnscaleList = "aten::_amp_foreach_non_finite_check_and_unscale_";
-constexpr const char* kUpdateScale = "aten::_amp_update_scale_";
 
-// Whether an operator unscales the gradient together with others, on a device.
-bool fits_list(const at::Tensor& gradient) {
-  return !gradient.is_cpu() && fused::can_fuse(gradient, {}, {}) &&
-         fused::has_kernel(kUnscaleList, gradient.device());
-}
-
-bool is_on_device(const at::Tensor& number) { return number.defined() && !number.is_cpu(); }
-
-// Replaces a number on a device, for which it waits, by a copy on the CPU.
-bool read_found_inf(at::Tensor& found_inf) {
-  if (is_on_device(found_inf)) found_inf = found_inf.cpu();
-  return found_inf.defined() && found_inf.item<bool>();
-}
-
-// Divides gradients by a scale, and finds out whether all their elements were finite.
+// Multiplies gradients by a factor, and finds out whether all their elements were finite.
 class Unscaling {
  public:
-  // A scale on a device is for gradients there that fits_list().
-  explicit Unscaling(const at::Tensor& scale) : step_{.found_inf = &on_host_} {
-    if (scale.is_cpu()) {
-      step_.factor = 1 / scale.item<double>();
-    } else {
-      device_factor_ = scale.reciprocal();
-    }
-  }
+  explicit Unscaling(double factor) : step_{.factor = factor, .found_inf = &found_inf_} {}
   Unscaling(const Unscaling&) = delete;
   Unscaling& operator=(const Unscaling&) = delete;
 
   void add(const at::Tensor& gradient) {
-    if (fits_list(gradient)) {
-      on_devices_.add(step_, gradient, {}, {});
-    } else if (gradient.is_cpu() && fused::can_fuse(gradient, {}, {})) {
+    const bool fuses = fused::can_fuse(gradient, {}, {});
+    if (fuses && gradient.is_cpu()) {
       on_cpu_.add(step_, gradient, {}, {});
+    } else if (fuses && fused::has_kernel(kUnscaleList, gradient.device())) {
+      on_devices_.add(step_, gradient, {}, {});
     } else {
-      note(at::isfinite(gradient).all().logical_not().to(at::kFloat));
+      note(at::isfinite(gradient).all());
       gradient.mul_(step_.factor);
     }
   }
-  // Returns found_inf, on the device of a gradient, or on the CPU.
-  at::Tensor run() {
+  // Returns whether an element was infinite or NaN. Waits for the device once.
+  bool run() {
     on_cpu_.run();
     on_devices_.for_each([this](const auto& list) { unscale(list.parameters); });
-    return on_host_ ? at::ones({}) : found_inf_;
+    return found_inf_ || (finite_.defined() && !finite_.item<bool>());
   }
 
  private:
   void unscale(const std::vector<at::Tensor>& gradients) {
     const at::TensorOptions options = gradients.front().options().dtype(at::kFloat);
-    at::Tensor found = at::zeros({}, options);
-    at::_amp_foreach_non_finite_check_and_unscale_(
-        gradients, found,
-        device_factor_.defined() ? device_factor_ : at::full({}, step_.factor, options));
-    note(found);
+    at::Tensor found = at::zeros({1}, options);
+    at::_amp_foreach_non_finite_check_and_unscale_(gradients, found,
+                                                   at::full({1}, step_.factor, options));
+    note((found == 0).all());
   }
-  void note(const at::Tensor& found) {
-    found_inf_ =
-        found_inf_.defined() ? at::maximum(found_inf_, found.to(found_inf_.device())) : found;
+  void note(const at::Tensor& finite) {
+    finite_ = finite_.defined() ? finite_.logical_and(finite.to(finite_.device())) : finite;
   }
 
-  bool on_host_ = false;
+  bool found_inf_ = false;
   fused::Unscale step_;
   fused::CpuStep<fused::Unscale> on_cpu_;
   fused::ListStep<fused::Unscale> on_devices_;
-  at::Tensor device_factor_;
-  at::Tensor found_inf_;
+  at::Tensor finite_;  // one flag on a device
 };
 
 }  // namespace
 
-GradScaler::GradScaler(GradScalerOptions options) : options_(options) {
+GradScaler::GradScaler(GradScalerOptions options)
+    : options_(options), scale_(as_float32(options.init_scale)) {
   check(options);
-  set(options.init_scale, 0);
 }
-
-// PyTorch keeps the scale in a float32, too.
-void GradScaler::set(double scale, std::int64_t growth_tracker) {
-  scale_ = at::full({}, static_cast<float>(scale), at::kFloat);
-  growth_tracker_ = at::full({}, growth_tracker, at::kLong);
-}
-
-double GradScaler::get_scale() const { return scale_.item<double>(); }
 
 at::Tensor GradScaler::scale(const at::Tensor& loss) const {
-  if (!options_.enabled) return loss;
-  if (scale_.device() != loss.device() || loss.is_cpu()) return loss * get_scale();
-  return (loss * scale_).to(loss.scalar_type());
+  return options_.enabled ? loss * scale_ : loss;
 }
 
 void GradScaler::unscale_(torch::optim::Optimizer& optimizer) {
   if (!options_.enabled || unscaled_) return;
   const torch::NoGradGuard no_grad;
-  std::vector<at::Tensor> gradients;
+  Unscaling unscaling(1 / scale_);
   for (const auto& group : optimizer.param_groups()) {
     for (const at::Tensor& parameter : unique_tensors(group.params())) {
-      if (parameter.grad().defined()) gradients.push_back(parameter.grad());
+      if (parameter.grad().defined()) unscaling.add(parameter.grad());
     }
   }
-  const bool fit_scale = std::ranges::all_of(gradients, [this](const at::Tensor& gradient) {
-    return gradient.device() == scale_.device() && fits_list(gradient);
-  });
-  if (!fit_scale) scale_ = scale_.cpu();
-  Unscaling unscaling(scale_);
-  for (const at::Tensor& gradient : gradients)
-    unscaling.add(gradient);
   unscaled_ = true;
   found_inf_ = unscaling.run();
-  if (is_on_device(found_inf_) && !fused::has_kernel(kUpdateScale, found_inf_.device()))
-    read_found_inf(found_inf_);
 }
 
 void GradScaler::agree_over_ranks() {
   if (!options_.enabled) return;
-  const double found = read_found_inf(found_inf_) ? 1 : 0;
-  found_inf_ = at::full({}, dist::sum({found}, "looking for infinite gradients")[0]);
+  found_inf_ = dist::sum({found_inf_ ? 1.0 : 0.0}, "looking for infinite gradients")[0] > 0;
 }
 
 void GradScaler::step(torch::optim::Optimizer& optimizer) {
   unscale_(optimizer);
-  auto* const skipping = dynamic_cast<SkippingOptimizer*>(&optimizer);
-  const bool is_done =
-      skipping != nullptr && is_on_device(found_inf_) && skipping->step_unless(found_inf_);
-  if (!is_done && !read_found_inf(found_inf_)) optimizer.step();
+  if (!found_inf_) optimizer.step();
 }
 
 void GradScaler::update() {
   if (!options_.enabled) return;
-  is_on_device(found_inf_) ? update_on_device() : update_on_host();
+  if (found_inf_) {
+    scale_ = as_float32(scale_ * options_.backoff_factor);
+    growth_tracker_ = 0;
+  } else if (++growth_tracker_ >= options_.growth_interval) {
+    const double grown = as_float32(scale_ * options_.growth_factor);
+    if (std::isfinite(grown)) scale_ = grown;
+    growth_tracker_ = 0;
+  }
   unscaled_ = false;
-  found_inf_.reset();
-}
-
-void GradScaler::update_on_host() {
-  const double scale = get_scale();
-  const auto finite_steps = growth_tracker_.item<std::int64_t>() + 1;
-  if (read_found_inf(found_inf_)) {
-    set(scale * options_.backoff_factor, 0);
-  } else if (finite_steps < options_.growth_interval) {
-    set(scale, finite_steps);
-  } else {
-    const auto grown = static_cast<float>(scale * options_.growth_factor);
-    set(std::isfinite(grown) ? grown : scale, 0);
-  }
-}
-
-// Makes new tensors, because the graph of a scaled loss has the old scale.
-void GradScaler::update_on_device() {
-  const at::TensorOptions options = found_inf_.options();
-  if (scale_.is_cpu()) {
-    // The operator grows the scale at the interval itself, not beyond it.
-    const auto finite_steps =
-        std::min(growth_tracker_.item<std::int64_t>(), options_.growth_interval - 1);
-    scale_ = at::full({}, get_scale(), options);
-    growth_tracker_ = at::full({}, finite_steps, options.dtype(at::kInt));
-  } else {
-    scale_ = scale_.clone();
-    growth_tracker_ = growth_tracker_.clone();
-  }
-  at::_amp_update_scale_(scale_, growth_tracker_, found_inf_, options_.growth_factor,
-                         options_.backoff_factor, options_.growth_interval);
+  found_inf_ = false;
 }
 
 Value GradScaler::state_dict() const {
   if (!options_.enabled) return Dict();
-  return Dict{{"scale", get_scale()},
+  return Dict{{"scale", scale_},
               {"growth_factor", options_.growth_factor},
               {"backoff_factor", options_.backoff_factor},
               {"growth_interval", options_.growth_interval},
-              {"_growth_tracker", growth_tracker_.item<std::int64_t>()}};
+              {"_growth_tracker", growth_tracker_}};
 }
 
 // An empty state comes from a machine without a GPU. The scaler keeps its own state then.
@@ -236,7 +166,8 @@ void GradScaler::load_state_dict(const Value& state) {
   }
   if (!(scale > 0)) throw MismatchError("the saved gradient scaler has a scale of 0 or less");
   options_ = options;
-  set(scale, growth_tracker);
+  scale_ = as_float32(scale);
+  growth_tracker_ = growth_tracker;
 }
 
 }  // namespace cairn

@@ -16,7 +16,6 @@
 
 #include "cairn/error.h"
 
-#include "train/fused/skipped_steps.h"
 #include "train/optimizer/param_state.h"
 #include "train/optimizer/parameter_names.h"
 #include "train/optimizer/state_format.h"
@@ -180,7 +179,6 @@ void OptimizerLoadPlan::refuse_unlisted_states() {
 }
 
 void OptimizerLoadPlan::prepare() {
-  settle_steps(optimizer_);
   uploads_.finish();
   for (const at::Tensor& tensor : shared_) {
     if (tensor.storage().use_count() == 1) continue;

@@ -12,7 +12,6 @@
 #include "cairn/detail/node_arena.h"
 
 #include "core/pointer_map.h"
-#include "train/fused/skipped_steps.h"
 #include "train/optimizer/field_visitor.h"
 #include "train/optimizer/param_state.h"
 #include "train/optimizer/parameter_names.h"
@@ -276,7 +275,6 @@ OptimizerGatherer& OptimizerGatherer::operator=(OptimizerGatherer&&) noexcept = 
 
 Value OptimizerGatherer::gather(const torch::optim::Optimizer& optimizer,
                                 const torch::nn::Module& module) {
-  settle_steps(optimizer);
   const detail::NodeArena arena;
   const bool is_unchanged = known_ != nullptr && known_->is_unchanged(optimizer, module);
   if (is_unchanged && known_->is_kept()) {

@@ -9,7 +9,6 @@
 #include "cairn/train/optimizer.h"
 #include "cairn/train/parameters.h"
 
-#include "train/fused/skipped_steps.h"
 #include "train/optimizer/param_state.h"
 #include "train/optimizer/parameter_names.h"
 #include "train/optimizer/state_format.h"
@@ -100,7 +99,6 @@ Value optimizer_entries(const torch::optim::Optimizer& optimizer, Value states,
 
 Value optimizer_state_dict(const torch::optim::Optimizer& optimizer,
                            const torch::nn::Module& module) {
-  settle_steps(optimizer);
   forget_dead_storages();  // First, since this frees what is left of the previous tree.
   const detail::NodeArena arena;
   const OptimizerLayout& layout = layout_of(optimizer);
