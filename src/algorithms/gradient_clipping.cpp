@@ -41,12 +41,13 @@ at::Tensor adaptive_factors(const at::Tensor& weight_norms, const at::Tensor& gr
 
 // Weights of one device and type, all units of which have as many elements.
 struct UnitList {
-  std::vector<at::Tensor> weights;
-  std::vector<at::Tensor> gradients;
+  std::vector<at::Tensor> weights = {};
+  std::vector<at::Tensor> gradients = {};
+  std::int64_t elements = 0;
 };
+constexpr std::int64_t kMostElements = std::int64_t{1} << 26;  // of a list, unless one has more
 
-// Calls as many operators for many weights as for one. Meanwhile it takes the memory of all of them
-// once more.
+// Calls as many operators for many weights as for one. Meanwhile it has copies of all of them.
 void clip_adaptive(const UnitList& list, std::int64_t unit_size, double threshold) {
   const auto norms = [unit_size](const std::vector<at::Tensor>& tensors) {
     const at::Tensor units = at::flatten_dense_tensors(tensors).view({-1, unit_size});
@@ -64,7 +65,9 @@ void clip_adaptive(const std::vector<at::Tensor>& parameters, double threshold) 
   for (const at::Tensor& parameter : parameters) {
     const at::Tensor& gradient = parameter.grad();
     if (!gradient.defined()) continue;
-    if (parameter.is_cpu() || parameter.numel() == 0 || !fused::can_fuse(parameter, gradient, {})) {
+    const bool is_listed = !parameter.is_cpu() && parameter.numel() != 0 &&
+                           parameter.is_contiguous() && fused::can_fuse(parameter, gradient, {});
+    if (!is_listed) {
       gradient.mul_(adaptive_factors(unit_norms(parameter), unit_norms(gradient), threshold));
       continue;
     }
@@ -72,8 +75,13 @@ void clip_adaptive(const std::vector<at::Tensor>& parameters, double threshold) 
     const std::int64_t units = parameter.dim() <= 1 ? 1 : parameter.size(0);
     UnitList& list =
         lists[{device.type(), device.index(), parameter.scalar_type(), parameter.numel() / units}];
+    if (list.elements > 0 && list.elements + parameter.numel() > kMostElements) {
+      clip_adaptive(list, parameter.numel() / units, threshold);
+      list = UnitList();
+    }
     list.weights.push_back(parameter);
     list.gradients.push_back(gradient);
+    list.elements += parameter.numel();
   }
   for (const auto& [kind, list] : lists)
     clip_adaptive(list, std::get<std::int64_t>(kind), threshold);

@@ -30,7 +30,8 @@ struct GradientClippingOptions {
 
 // Clips once per batch, after all microbatches, when gradients are unscaled. "norm" is the usual
 // choice, since it keeps the direction; 1.0 is a usual threshold. Costs a pass over the gradients.
-// On a GPU "adaptive" also takes the memory of the largest set of weights with equally long units.
+// On a GPU "adaptive" also takes memory: at most a few copies of the largest weight, or of 2^26
+// numbers.
 class GradientClipping final : public Algorithm {
  public:
   // Throws UsageError for another type, or a threshold of 0 or less.

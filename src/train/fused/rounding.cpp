@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "train/fused/arithmetic.h"
@@ -45,13 +46,17 @@ class Comparison {
     const T t = T(s);
     bool is_same = true;
     for (const double weight : {s, 0.7}) {
-      is_same = is_same && agree(x_.lerp(y_, weight),
-                                 [weight](T x, T y, T) { return lerp<kFma>(x, y, weight); });
+      const auto expected = [weight](T x, T y, T) { return lerp<kFma>(x, y, weight); };
+      const Comparison cancelling = with_x(y_.mul(-weight / (1 - weight)));
+      is_same = is_same && agree(x_.lerp(y_, weight), expected) &&
+                cancelling.agree(cancelling.x_.lerp(y_, weight), expected);
     }
+    const auto product = [s](T x, T y, T z) { return add_product<kFma>(x, s, y, z); };
+    const Comparison cancelling = with_x(y_.mul(z_).mul_(-s));
     return is_same &&
            agree(x_.add(y_, s), [s](T x, T y, T) { return add_scaled<kFma>(x, s, y); }) &&
-           agree(x_.addcmul(y_, z_, s),
-                 [s](T x, T y, T z) { return add_product<kFma>(x, s, y, z); }) &&
+           agree(x_.addcmul(y_, z_, s), product) &&
+           cancelling.agree(cancelling.x_.addcmul(y_, z_, s), product) &&
            agree(x_.addcdiv(y_, z_, s), [s](T x, T y, T z) { return add_quotient(x, s, y, z); }) &&
            agree(x_.mul(s), [t](T x, T, T) { return x * t; }) &&
            agree(x_.div(s), [t](T x, T, T) { return x / t; }) &&
@@ -65,6 +70,12 @@ class Comparison {
   }
 
  private:
+  // For sums of which little is left: these show in all types how a product was rounded.
+  Comparison with_x(at::Tensor x) const {
+    Comparison other = *this;
+    other.x_ = std::move(x);
+    return other;
+  }
   bool agree(const at::Tensor& found, auto expected) const {
     const auto* x = elements_of(x_);
     const auto* y = elements_of(y_);
