@@ -301,7 +301,7 @@ RankBatch::Begin FitLoop::begin_of(const Batch& batch) {
           .join = context_.group == nullptr ? RankBatch::Join() : trainer_.own_join(batch)};
 }
 
-// What message 1 will say, if it is known before evaluations and saves.
+// The content of the next message 1, if it is known before evaluations and saves.
 std::optional<RankBatch::Begin> FitLoop::foresee_batch() {
   State& state = context_.state;
   const DataSpec& spec = state.train_dataloader;
