@@ -61,7 +61,7 @@ struct Logged {
   bool operator==(const Logged&) const = default;
 };
 
-Logged totals_of(const LogRecorder& log, const std::string& name = "loss/train/total") {
+Logged series_of(const LogRecorder& log, const std::string& name = "loss/train/total") {
   Logged logged;
   for (std::size_t i = 0; i < log.metrics.size(); ++i) {
     if (log.metrics[i].first != name) continue;
@@ -86,7 +86,7 @@ TEST(LateLosses, NothingWaitsForTheDeviceInABatch) {
   Trainer trainer(std::move(options));
   trainer.fit();
   EXPECT_THAT(waits->waits, ElementsAre(0, 0, 0, 0, 0));
-  EXPECT_THAT(totals_of(*log).steps, ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_THAT(series_of(*log).steps, ElementsAre(0, 1, 2, 3, 4));
 }
 
 TEST(LateLosses, MetricsOfTrainingComeLateToo) {
@@ -97,7 +97,7 @@ TEST(LateLosses, MetricsOfTrainingComeLateToo) {
     const auto log = add_log(options);
     Trainer trainer(std::move(options));
     trainer.fit();
-    logged.push_back(totals_of(*log, "metrics/train/MeanOutput"));
+    logged.push_back(series_of(*log, "metrics/train/MeanOutput"));
     kept.push_back(trainer.state().metric_values.at("train"));
   }
   EXPECT_THAT(logged[0].steps, ElementsAre(0, 1, 2));
@@ -112,7 +112,7 @@ TEST(LateLosses, AreLoggedWithTheValuesAndStepsOfTheCpu) {
     const auto log = add_log(options);
     Trainer trainer(std::move(options));
     trainer.fit();
-    logged.push_back(totals_of(*log));
+    logged.push_back(series_of(*log));
     EXPECT_EQ(trainer.state().total_loss_dict.at("loss/train/total").as_float(),
               logged.back().losses.back());
     EXPECT_EQ(log->values("loss/train/ce").size(), 3U);
@@ -145,9 +145,9 @@ class CountAt final : public Callback {
   bool needs_losses(const State& /*state*/) const override { return false; }
   void run_event(Event event, State& /*state*/, Logger& /*logger*/) override {
     if (event != event_) return;
-    counts.push_back(totals_of(*log_).steps.size());
-    EXPECT_THAT(totals_of(*log_, "metrics/train/MeanOutput").steps,  // and more at an epoch's end
-                ::testing::IsSupersetOf(totals_of(*log_).steps));
+    counts.push_back(series_of(*log_).steps.size());
+    EXPECT_THAT(series_of(*log_, "metrics/train/MeanOutput").steps,  // and more at an epoch's end
+                ::testing::IsSupersetOf(series_of(*log_).steps));
   }
   std::vector<std::size_t> counts;
 
@@ -209,8 +209,8 @@ TEST(LateLosses, AreLoggedIfABatchFails) {
   options.callbacks = {std::make_shared<Failing>()};
   Trainer trainer(std::move(options));
   EXPECT_THROW(trainer.fit(), UsageError);
-  EXPECT_THAT(totals_of(*log).steps, ElementsAre(0, 1));
-  EXPECT_THAT(totals_of(*log, "metrics/train/MeanOutput").steps, ElementsAre(0, 1));
+  EXPECT_THAT(series_of(*log).steps, ElementsAre(0, 1));
+  EXPECT_THAT(series_of(*log, "metrics/train/MeanOutput").steps, ElementsAre(0, 1));
 }
 
 TEST(TimeOfAFit, IsOneLineAtTheEnd) {

@@ -16,7 +16,7 @@
 namespace cairn {
 namespace {
 
-std::vector<std::string> names_of(const NamedLosses& losses) {
+std::vector<std::string> names_of(const NamedDoubles& losses) {
   std::vector<std::string> names;
   for (const auto& [name, value] : losses)
     names.push_back(name);
@@ -25,16 +25,16 @@ std::vector<std::string> names_of(const NamedLosses& losses) {
 
 // A rank may lack a loss that other ranks have, just as a microbatch may lack one. The missing loss
 // counts as 0.
-NamedLosses average_by_name(const NamedLosses& own) {
+NamedDoubles average_by_name(const NamedDoubles& own) {
   const auto ranks = static_cast<double>(dist::world_size());
-  NamedLosses averages;
+  NamedDoubles averages;
   Dict mine;
   for (const auto& [name, value] : own)
     mine.set(name, value);
   for (const Value& of_rank : Team::of_job().gather_all(std::move(mine))) {
     for (const auto& [key, value] : of_rank.as_dict()) {
       const std::string& name = key.as_str();
-      auto found = std::ranges::find(averages, name, &NamedLosses::value_type::first);
+      auto found = std::ranges::find(averages, name, &NamedDoubles::value_type::first);
       if (found == averages.end()) found = averages.emplace(found, name, 0.0);
       found->second += value.as_float() / ranks;
     }
@@ -92,7 +92,7 @@ void LossReport::publish_message(const std::vector<double>& sums) {
   publish_now(sent->batch, averages ? *averages : settle_names(sent->losses));
 }
 
-std::vector<double> LossReport::message_of(const NamedLosses& own) const {
+std::vector<double> LossReport::message_of(const NamedDoubles& own) const {
   std::vector<double> message = {names_of(own) == known_losses_ ? 0.0 : 1.0};
   for (const auto& [name, value] : own)
     message.push_back(value);
@@ -100,22 +100,22 @@ std::vector<double> LossReport::message_of(const NamedLosses& own) const {
   return message;
 }
 
-std::optional<NamedLosses> LossReport::averages_in(const std::vector<double>& sums,
-                                                   const NamedLosses& own) const {
+std::optional<NamedDoubles> LossReport::averages_in(const std::vector<double>& sums,
+                                                    const NamedDoubles& own) const {
   if (sums[0] != 0) return std::nullopt;
-  NamedLosses averages = own;
+  NamedDoubles averages = own;
   for (std::size_t i = 0; i < averages.size(); ++i)
     averages[i].second = sums[i + 1] / static_cast<double>(dist::world_size());
   return averages;
 }
 
-NamedLosses LossReport::averages_of_ranks(const NamedLosses& own) {
+NamedDoubles LossReport::averages_of_ranks(const NamedDoubles& own) {
   const auto averages = averages_in(dist::sum(message_of(own), "averaging the losses"), own);
   return averages ? *averages : settle_names(own);
 }
 
 // If all ranks have the same names, these are the names from now on.
-NamedLosses LossReport::settle_names(const NamedLosses& own) {
+NamedDoubles LossReport::settle_names(const NamedDoubles& own) {
   const std::vector<std::string> names = names_of(own);
   const auto hash =
       static_cast<std::int64_t>(xxh3_64(as_bytes(fmt::format("{}", fmt::join(names, "\n")))));
@@ -126,7 +126,7 @@ NamedLosses LossReport::settle_names(const NamedLosses& own) {
   return *averages_in(dist::sum(message_of(own), "averaging the losses"), own);
 }
 
-void LossReport::publish_now(std::int64_t batch, const NamedLosses& losses) {
+void LossReport::publish_now(std::int64_t batch, const NamedDoubles& losses) {
   State& state = context_.state;
   for (const auto& [name, value] : losses)
     state.total_loss_dict.set("loss/train/" + name, value);

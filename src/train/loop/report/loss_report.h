@@ -44,12 +44,12 @@ class LossReport {
   void publish_message(const std::vector<double>& sums);
 
  private:
-  std::vector<double> message_of(const NamedLosses& own) const;
-  std::optional<NamedLosses> averages_in(const std::vector<double>& sums,
-                                         const NamedLosses& own) const;
-  NamedLosses averages_of_ranks(const NamedLosses& own);
-  NamedLosses settle_names(const NamedLosses& own);
-  void publish_now(std::int64_t batch, const NamedLosses& losses);
+  std::vector<double> message_of(const NamedDoubles& own) const;
+  std::optional<NamedDoubles> averages_in(const std::vector<double>& sums,
+                                          const NamedDoubles& own) const;
+  NamedDoubles averages_of_ranks(const NamedDoubles& own);
+  NamedDoubles settle_names(const NamedDoubles& own);
+  void publish_now(std::int64_t batch, const NamedDoubles& losses);
 
   LoopContext& context_;
   PendingLosses pending_;

@@ -61,7 +61,7 @@ BatchLosses PendingLosses::take_first() {
   if (first.copied && !first.copied->query()) wait_for(*first.copied);
   BatchLosses taken{.batch = first.batch, .losses = {}, .metrics = {}};
   for (const auto& [name, value] : first.values) {
-    NamedLosses& kind = taken.losses.size() < first.count_of_losses ? taken.losses : taken.metrics;
+    NamedDoubles& kind = taken.losses.size() < first.count_of_losses ? taken.losses : taken.metrics;
     kind.emplace_back(name, value.item<double>());
   }
   return taken;

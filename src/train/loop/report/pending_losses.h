@@ -23,12 +23,12 @@
 namespace cairn {
 
 using NamedValues = std::vector<std::pair<std::string, at::Tensor>>;
-using NamedLosses = std::vector<std::pair<std::string, double>>;
+using NamedDoubles = std::vector<std::pair<std::string, double>>;
 
 struct BatchLosses {
   std::int64_t batch;  // the batches that were trained before it
-  NamedLosses losses;
-  NamedLosses metrics;
+  NamedDoubles losses;
+  NamedDoubles metrics;
 };
 
 class PendingLosses {
