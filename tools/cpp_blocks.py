@@ -118,7 +118,7 @@ def functions(text):
 TYPE = re.compile(r"\b(?:class|struct|union|enum(?:\s+class|\s+struct)?)\s+"
                   r"(?:\[\[[^]]*\]\]\s*)?(\w+)")
 DECLARED_TYPE = re.compile(TYPE.pattern + r"\s*(?::(?!:)[\w:\s]+)?$")
-NAMESPACE = re.compile(r"\s*(?:inline\s+)?namespace\s+([\w:]+)")
+NAMESPACE = re.compile(r"\s*(?:inline\s+)?namespace\s+(?:CAIRN_PUBLIC\s+)?([\w:]+)")
 NAMELESS = re.compile(r"\s*(?:inline\s+)?namespace\s*$")
 # Code has no literals any more: extern "C" ends with blanks.
 EXTERN = re.compile(r"\bextern (?!template\b| {3})[^;{(=]*?\b(\w+)\s*[;(\[]")

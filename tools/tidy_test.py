@@ -4,6 +4,7 @@ import unittest
 
 import tidy
 
+PUBLIC = "namespace CAIRN_PUBLIC cairn {"
 HEADER = "#pragma once\n"
 BUILT = {"src/core/CMakeLists.txt": "target_sources(cairn_core PRIVATE\n  a.cpp\n)\n"}
 
@@ -108,7 +109,7 @@ class TidyTest(unittest.TestCase):
 
     def test_what_a_header_declares_is_not_defined_above_it(self):
         def tree(declared, folder, defined, header="src/train/a.h"):
-            return {header: HEADER + "namespace cairn {\n" + declared + "\n}\n",
+            return {header: HEADER + PUBLIC + "\n" + declared + "\n}\n",
                     f"src/{folder}/b.cpp": "namespace cairn {\n" + defined + "\n}\n",
                     f"src/{folder}/CMakeLists.txt": "b.cpp"}
         message = "src/train/a.h:3: f() is defined in optim/, which train/ may not include"
@@ -171,9 +172,15 @@ class TidyTest(unittest.TestCase):
                                f"standard library, not {name}")
         self.passes({"src/train/a.h": HEADER + '#include "io/b.h"\n#include <curl/curl.h>\n'})
 
+    def test_public_headers_are_exported(self):
+        text = "namespace cairn {\n}\n"
+        self.fails({"include/cairn/a.h": HEADER + text}, "a.h:2: the shared library would not")
+        self.passes({"include/cairn/a.h": HEADER + text.replace("cairn", "CAIRN_PUBLIC cairn"),
+                     "src/core/a.h": HEADER + text})
+
     def test_public_headers_name_what_is_installed(self):
         def public(text):
-            return HEADER + "namespace cairn {\n" + text + "\n}\n"
+            return HEADER + "namespace CAIRN_PUBLIC cairn {\n" + text + "\n}\n"
 
         ours = public("class State;")
         self.fails({"include/cairn/a.h": ours}, "a.h:3: cairn::State is not installed")
@@ -182,7 +189,7 @@ class TidyTest(unittest.TestCase):
         self.passes({"src/core/a.h": ours})
         # A definition of that name in another namespace is of another type.
         self.fails({"include/cairn/a.h": ours,
-                    "include/cairn/b.h": HEADER + "namespace cairn::dist { class State {}; }\n"},
+                    "include/cairn/b.h": HEADER + PUBLIC + "namespace dist { class State {}; }}\n"},
                    "cairn::State")
         for text in ("template <class T> class X;", "template <class T>\nstruct X;", "union X;",
                      "enum class X : int;", "enum X : std::uint8_t;", "struct [[nodiscard]] X;",
@@ -194,12 +201,12 @@ class TidyTest(unittest.TestCase):
             for defined in ("class X {};", "enum class X : int { kOne };",
                             "template <class T> struct X<T*> final : Y { int x; };"):
                 self.passes({"include/cairn/a.h": public(text + "\n" + defined)})
-        after = HEADER + "namespace torch {}\nnamespace cairn { class X; }\n"
+        after = HEADER + "namespace torch {}\n" + PUBLIC + "class X; }\n"
         self.fails({"include/cairn/a.h": after}, "a.h:3: cairn::X")
         self.fails({"include/cairn/a.h": public("namespace dist {\nclass X;\n}\nclass X {};")},
                    "a.h:4: cairn::dist::X")
         self.passes({"include/cairn/a.h": public("namespace dist {\nclass X;\n}"),
-                     "include/cairn/dist/b.h": HEADER + "namespace cairn::dist { struct X {}; }"})
+                     "include/cairn/b.h": HEADER + PUBLIC + "namespace dist { struct X {}; }}"})
         # A class's own types, and what is no declaration of a type.
         own = "class C {\n  struct Impl;\n  class D {\n    struct Place;\n"
         own += "    friend struct Impl;\n    friend class C;\n    friend class dist::E;\n  };\n};"

@@ -9,8 +9,9 @@
 #include <string>
 
 #include "cairn/bytes.h"
+#include "cairn/export.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // Immutable bytes of known size. size() and read() always refer to the file or object that was
 // opened, even if its name is removed or reused. Safe to use from several threads.

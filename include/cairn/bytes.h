@@ -7,7 +7,9 @@
 #include <span>
 #include <string_view>
 
-namespace cairn {
+#include "cairn/export.h"
+
+namespace CAIRN_PUBLIC cairn {
 
 // Bytes that are owned elsewhere.
 using ByteView = std::span<const std::byte>;

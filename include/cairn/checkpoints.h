@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "cairn/checkpoint/keep_best.h"
+#include "cairn/export.h"
 #include "cairn/storage/object_store.h"
 #include "cairn/train/empty_braces.h"
 #include "cairn/train/interval.h"
@@ -45,7 +46,7 @@ namespace torch::optim {
 class Optimizer;
 }
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 struct CheckpointsOptions {
   std::string folder = {};                  // a path, or a URI of a store; required

@@ -18,11 +18,12 @@
 #include <string>
 #include <vector>
 
+#include "cairn/export.h"
 #include "cairn/foreign.h"
 #include "cairn/tensor.h"
 #include "cairn/value.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // How a tensor is distributed over one dimension of the mesh.
 struct Placement {

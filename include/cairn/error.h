@@ -12,7 +12,9 @@
 #include <stdexcept>
 #include <string>
 
-namespace cairn {
+#include "cairn/export.h"
+
+namespace CAIRN_PUBLIC cairn {
 
 // Root of everything that cairn throws. The message may hold names from files, and is safe to
 // print: control characters except line feeds, and bytes that are not UTF-8, are written as "\x1b".

@@ -4,7 +4,9 @@
 
 #include <exception>
 
-namespace cairn {
+#include "cairn/export.h"
+
+namespace CAIRN_PUBLIC cairn {
 
 // One more code, 75: training stopped early and saved its state; run the program again (see
 // TrainerOptions::interrupted_exit_code).

@@ -15,9 +15,10 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/export.h"
 #include "cairn/value.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // Stands for an object of a class that cairn does not know, or for such a class or function itself.
 // Holds the name, and the data that the file gives for the object. A Foreign is inert: cairn never

@@ -4,7 +4,9 @@
 #include <chrono>
 #include <type_traits>
 
-namespace cairn {
+#include "cairn/export.h"
+
+namespace CAIRN_PUBLIC cairn {
 
 // A std::chrono duration, or a number of seconds as in Python: std::chrono::minutes(5), 300.0.
 class Seconds : public std::chrono::duration<double> {

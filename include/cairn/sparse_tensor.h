@@ -9,9 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/export.h"
 #include "cairn/tensor.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // PyTorch's sparse layouts.
 enum class Layout : std::uint8_t { kSparseCoo, kSparseCsr, kSparseCsc, kSparseBsr, kSparseBsc };

@@ -13,8 +13,9 @@
 #include <vector>
 
 #include "cairn/byte_source.h"
+#include "cairn/export.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // The shape of a tensor, its strides, or its offsets in a larger one: one number for each
 // dimension.

@@ -19,7 +19,9 @@
 #include <string>
 #include <string_view>
 
-namespace cairn {
+#include "cairn/export.h"
+
+namespace CAIRN_PUBLIC cairn {
 
 // Python's datetime.timedelta, normalised as Python does: 0 <= seconds < 86400, 0 <= microseconds <
 // 10^6. Checkpoints hold wall-clock times in this form.

@@ -24,11 +24,12 @@
 
 #include "cairn/bytes.h"
 #include "cairn/detail/shared_object.h"
+#include "cairn/export.h"
 #include "cairn/sparse_tensor.h"
 #include "cairn/tensor.h"
 #include "cairn/time.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 class Value;
 class Dict;
@@ -332,9 +333,8 @@ class Dict {
   DictType type_ = DictType::kDict;
 };
 
-// The hash of a key: the same for all keys that a Dict considers equal. Throws UsageError for an
-// unhashable kind. The hash differs from process to process, so that no file can be made whose keys
-// collide.
+// The hash of a key: the same for all keys that a Dict considers equal. Other processes get other
+// hashes, so that no file can be made whose keys collide. Throws UsageError for an unhashable kind.
 std::size_t hash_value(const Value& key);
 
 // --- Paths: "/"-joined keys, by which messages, globs and tools name a part of the tree. --------

@@ -7,7 +7,9 @@
 #include <string>
 #include <utility>
 
-namespace cairn {
+#include "cairn/export.h"
+
+namespace CAIRN_PUBLIC cairn {
 
 // Specialised for each enumeration: kAll holds the words in the order of the enumerators, which
 // count from 0.

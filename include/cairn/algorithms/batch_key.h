@@ -5,7 +5,9 @@
 #include <string>
 #include <variant>
 
-namespace cairn {
+#include "cairn/export.h"
+
+namespace CAIRN_PUBLIC cairn {
 
 // A position, counted from 0, or a name. Composer's pairs of functions are no keys here.
 using BatchKey = std::variant<std::int64_t, std::string>;

@@ -1,7 +1,9 @@
 // BatchRepeater: computes the gradients of a batch twice.
 #pragma once
 
-namespace cairn {
+#include "cairn/export.h"
+
+namespace CAIRN_PUBLIC cairn {
 
 class State;
 

@@ -4,13 +4,14 @@
 
 #include <string>
 
+#include "cairn/export.h"
 #include "cairn/train/algorithm.h"
 
 namespace torch::nn {
 class Module;
 }
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // At Event::kInit converts the model by apply_channels_last(). Convolutions then compute their
 // outputs in this order, too, which is faster on most GPUs, and on many processors. The last bits

@@ -12,10 +12,11 @@
 
 #include "cairn/algorithms/batch_key.h"
 #include "cairn/algorithms/draws.h"
+#include "cairn/export.h"
 #include "cairn/train/algorithm.h"
 #include "cairn/train/empty_braces.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 struct CutMixOptions {
   // The share of an image that stays is drawn from Beta(alpha, alpha). 0: the whole image goes.

@@ -10,10 +10,11 @@
 
 #include "cairn/algorithms/batch_key.h"
 #include "cairn/algorithms/draws.h"
+#include "cairn/export.h"
 #include "cairn/train/algorithm.h"
 #include "cairn/train/empty_braces.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 struct CutOutOptions {
   std::int64_t num_holes = 1;

@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <memory>
 
-namespace cairn {
+#include "cairn/export.h"
+
+namespace CAIRN_PUBLIC cairn {
 
 // Draws from torch's CPU generator, whose state is in every checkpoint. So a resumed run draws what
 // the run would have drawn without the interruption. Composer draws most of these numbers from

@@ -10,11 +10,12 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/export.h"
 #include "cairn/time.h"
 #include "cairn/train/algorithm.h"
 #include "cairn/train/empty_braces.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // Set exactly one of half_life and smoothing. half_life and update_interval are in epochs or in
 // batches, both in the same unit.

@@ -6,11 +6,12 @@
 #include <initializer_list>
 #include <string>
 
+#include "cairn/export.h"
 #include "cairn/train/algorithm.h"
 #include "cairn/train/empty_braces.h"
 #include "cairn/word.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 enum class ClippingType : std::uint8_t {
   kNorm,      // the L2 norm of all gradients together is at most the threshold

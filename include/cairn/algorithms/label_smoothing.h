@@ -9,10 +9,11 @@
 #include <string>
 #include <variant>
 
+#include "cairn/export.h"
 #include "cairn/train/algorithm.h"
 #include "cairn/train/empty_braces.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 struct LabelSmoothingOptions {
   double smoothing = 0.1;  // in [0, 1]

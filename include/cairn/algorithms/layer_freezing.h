@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cairn/export.h"
 #include "cairn/train/algorithm.h"
 #include "cairn/train/empty_braces.h"
 
@@ -16,7 +17,7 @@ namespace torch::nn {
 class Module;
 }
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 struct LayerFreezingOptions {
   double freeze_start = 0.5;  // fraction of the run before anything is frozen

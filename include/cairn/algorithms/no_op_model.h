@@ -4,10 +4,11 @@
 #include <memory>
 #include <string>
 
+#include "cairn/export.h"
 #include "cairn/train/algorithm.h"
 #include "cairn/train/model.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // At Event::kInit replaces State::model by no_op_model(), and the optimizer's parameters by its
 // one. Shows how fast a run is without its model: loaders, callbacks, saves. Checkpoints have the

@@ -11,11 +11,12 @@
 
 #include "cairn/algorithms/batch_key.h"
 #include "cairn/algorithms/draws.h"
+#include "cairn/export.h"
 #include "cairn/train/algorithm.h"
 #include "cairn/train/empty_braces.h"
 #include "cairn/word.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 enum class ResizeMode : std::uint8_t {
   kCrop,    // a random part of the image

@@ -10,10 +10,11 @@
 #include <vector>
 
 #include "cairn/algorithms/batch_repeater.h"
+#include "cairn/export.h"
 #include "cairn/train/algorithm.h"
 #include "cairn/train/empty_braces.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 struct SAMOptions {
   double rho = 0.05;          // how far the weights move uphill, as an L2 norm

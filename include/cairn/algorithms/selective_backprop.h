@@ -13,10 +13,11 @@
 
 #include "cairn/algorithms/batch_key.h"
 #include "cairn/algorithms/draws.h"
+#include "cairn/export.h"
 #include "cairn/train/algorithm.h"
 #include "cairn/train/empty_braces.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // (outputs, target) -> the loss of each sample, of shape (N).
 using SampleLosses = std::function<at::Tensor(const at::Tensor&, const at::Tensor&)>;

@@ -5,11 +5,12 @@
 #include <initializer_list>
 #include <string>
 
+#include "cairn/export.h"
 #include "cairn/train/algorithm.h"
 #include "cairn/train/batch.h"
 #include "cairn/train/empty_braces.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 struct SeqLengthWarmupOptions {
   double duration = 0.3;               // fraction of the run until max_seq_length

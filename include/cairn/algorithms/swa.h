@@ -13,12 +13,13 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/export.h"
 #include "cairn/time.h"
 #include "cairn/train/algorithm.h"
 #include "cairn/train/empty_braces.h"
 #include "cairn/word.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 class RunningScheduler;
 

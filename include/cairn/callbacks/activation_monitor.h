@@ -6,11 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "cairn/export.h"
 #include "cairn/train/callback.h"
 #include "cairn/train/duration.h"
 #include "cairn/train/empty_braces.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 struct ActivationMonitorOptions {
   // How often: at the first microbatch of every 25th batch, or of every n-th epoch ("1ep"). In

@@ -15,13 +15,14 @@
 
 #include "cairn/checkpoint/ignore_keys.h"
 #include "cairn/checkpoint/keep_best.h"
+#include "cairn/export.h"
 #include "cairn/storage/object_store.h"
 #include "cairn/time.h"
 #include "cairn/train/callback.h"
 #include "cairn/train/empty_braces.h"
 #include "cairn/train/interval.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // Composer's arguments in Composer's order, then the options that only cairn has. "A store" means
 // one that may_be_far(): any store except local_store(), recycling_local_store() and stores that

@@ -6,7 +6,9 @@
 #include <string>
 #include <utility>
 
-namespace cairn {
+#include "cairn/export.h"
+
+namespace CAIRN_PUBLIC cairn {
 
 // Whether a value is better than another one: "less" ("lt"), "greater" ("gt"), or a function, which
 // is called on the training thread.

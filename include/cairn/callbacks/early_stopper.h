@@ -8,12 +8,13 @@
 #include <string>
 
 #include "cairn/callbacks/comparison.h"
+#include "cairn/export.h"
 #include "cairn/time.h"
 #include "cairn/train/callback.h"
 #include "cairn/train/duration.h"
 #include "cairn/train/empty_braces.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // Throws UsageError without monitor or dataloader_label.
 //

@@ -8,12 +8,13 @@
 #include <memory>
 #include <string>
 
+#include "cairn/export.h"
 #include "cairn/storage/object_store.h"
 #include "cairn/train/callback.h"
 #include "cairn/train/empty_braces.h"
 #include "cairn/word.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 enum class ExportFormat : std::uint8_t { kTorch, kSafetensors };
 template <>

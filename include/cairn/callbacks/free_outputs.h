@@ -4,9 +4,10 @@
 
 #include <string>
 
+#include "cairn/export.h"
 #include "cairn/train/callback.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // Empties State::outputs at after_loss. The memory of outputs that the loss does not need for its
 // gradient is then free during backward(). Code at later events sees no outputs.

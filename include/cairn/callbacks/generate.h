@@ -8,11 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "cairn/export.h"
 #include "cairn/train/callback.h"
 #include "cairn/train/empty_braces.h"
 #include "cairn/train/interval.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 //   Generate({.prompts = {"Once upon"}, .interval = "100ba",
 //             .generate = [net](const std::vector<std::string>& prompts) { ... }})

@@ -5,11 +5,12 @@
 #include <string>
 
 #include "cairn/algorithms/batch_key.h"
+#include "cairn/export.h"
 #include "cairn/train/callback.h"
 #include "cairn/train/duration.h"
 #include "cairn/train/empty_braces.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 struct ImageVisualizerOptions {
   // How often images of training are logged: at the first microbatch of every 100th batch, or of

@@ -4,11 +4,12 @@
 #include <string>
 
 #include "cairn/checkpoint/ignore_keys.h"
+#include "cairn/export.h"
 #include "cairn/train/callback.h"
 #include "cairn/train/empty_braces.h"
 #include "cairn/train/event.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 //   LoadCheckpoint({.load_path = "s3://bucket/base/latest.pt", .load_weights_only = true})
 struct LoadCheckpointCallbackOptions {

@@ -1,9 +1,10 @@
 // LRMonitor: logs the learning rates after every batch (composer/callbacks/lr_monitor.py).
 #pragma once
 
+#include "cairn/export.h"
 #include "cairn/train/callback.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // Logs "lr-<Optimizer>/group<i>": the rate of the next batch. With schedulers that step every
 // batch, it is the rate after that step. The cost is negligible.

@@ -6,10 +6,11 @@
 #include <optional>
 #include <string>
 
+#include "cairn/export.h"
 #include "cairn/train/callback.h"
 #include "cairn/train/empty_braces.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 struct MemoryMonitorOptions {
   // The entries to log: figures, and the names under which they are logged. The figures are those

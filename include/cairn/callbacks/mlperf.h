@@ -8,12 +8,13 @@
 #include <optional>
 #include <string>
 
+#include "cairn/export.h"
 #include "cairn/train/callback.h"
 #include "cairn/train/empty_braces.h"
 #include "cairn/value.h"
 #include "cairn/word.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 enum class MLPerfBenchmark : std::uint8_t { kResnet, kBert };
 template <>

@@ -1,9 +1,10 @@
 // NaNMonitor: stops training when the loss is NaN (composer/callbacks/nan_monitor.py).
 #pragma once
 
+#include "cairn/export.h"
 #include "cairn/train/callback.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // Throws TrainingError after the loss is computed and before it changes a weight, so the last
 // checkpoint is from before the NaN. Reading the loss waits for the device in every batch. To

@@ -13,10 +13,11 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/export.h"
 #include "cairn/train/callback.h"
 #include "cairn/train/empty_braces.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // The profiler's part in a batch. kWarmup records the phases and markers. kActive also records
 // libtorch's operators. kActiveAndSave also writes the trace at the end of the batch.

@@ -9,12 +9,13 @@
 #include <vector>
 
 #include "cairn/callbacks/wall_time_unit.h"
+#include "cairn/export.h"
 #include "cairn/time.h"
 #include "cairn/train/callback.h"
 #include "cairn/train/empty_braces.h"
 #include "cairn/word.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 struct RuntimeEstimatorOptions {
   // Number of batches to train before the clock starts. The first batches are slower than the rest.

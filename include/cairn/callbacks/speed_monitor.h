@@ -6,11 +6,12 @@
 #include <initializer_list>
 
 #include "cairn/callbacks/wall_time_unit.h"
+#include "cairn/export.h"
 #include "cairn/train/callback.h"
 #include "cairn/train/empty_braces.h"
 #include "cairn/word.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 struct SpeedMonitorOptions {
   // Number of batches that a throughput is averaged over. Throughput is logged only after that many

@@ -5,9 +5,10 @@
 #include <cstdint>
 #include <string>
 
+#include "cairn/export.h"
 #include "cairn/train/callback.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // Logs figures of this process's machine under psutil's names, before every batch of training,
 // evaluation and prediction.

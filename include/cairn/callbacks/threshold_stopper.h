@@ -8,10 +8,11 @@
 #include <string>
 
 #include "cairn/callbacks/comparison.h"
+#include "cairn/export.h"
 #include "cairn/train/callback.h"
 #include "cairn/train/empty_braces.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // Throws UsageError without monitor, dataloader_label or threshold.
 //

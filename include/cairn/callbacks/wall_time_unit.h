@@ -4,9 +4,10 @@
 #include <array>
 #include <cstdint>
 
+#include "cairn/export.h"
 #include "cairn/word.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 enum class WallTimeUnit : std::uint8_t { kSeconds, kMinutes, kHours, kDays };
 template <>

@@ -17,11 +17,12 @@
 
 #include "cairn/checkpoint/ignore_keys.h"
 #include "cairn/checkpoint/names.h"
+#include "cairn/export.h"
 #include "cairn/storage/object_store.h"
 #include "cairn/time.h"
 #include "cairn/value.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // A checkpoint's description of itself. The description is in the record ".cairn/manifest.json" of
 // the file, which PyTorch ignores, and is read without decoding the file.

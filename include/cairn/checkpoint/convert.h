@@ -13,9 +13,10 @@
 #include <vector>
 
 #include "cairn/checkpoint/checkpoint.h"
+#include "cairn/export.h"
 #include "cairn/tensor.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 struct ConvertOptions {
   // The format of the output: "torch" (torch.save, in the container that the extension names),

@@ -10,8 +10,9 @@
 #include <string>
 
 #include "cairn/checkpoint/checkpoint.h"
+#include "cairn/export.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 struct CopyOptions {
   // If true, a file may be replaced, and also a folder that holds only a checkpoint's files or

@@ -9,9 +9,10 @@
 #include <variant>
 #include <vector>
 
+#include "cairn/export.h"
 #include "cairn/value.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // Either glob patterns over paths, or a function that may change the tree in any way. Patterns such
 // as "state/model/layer*.weight" must match the whole path; `*` also crosses "/", and `?`, `[...]`,

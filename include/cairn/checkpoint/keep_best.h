@@ -5,9 +5,10 @@
 #include <cstdint>
 #include <string>
 
+#include "cairn/export.h"
 #include "cairn/word.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // Says whether low or high values are good. kAuto: by the metric's name (loss, error, entropy,
 // perplexity, mse, mae: min; acc, f1, auroc, precision, recall, iou, dice, bleu, ...: max).

@@ -9,9 +9,10 @@
 #include <variant>
 #include <vector>
 
+#include "cairn/export.h"
 #include "cairn/time.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // Variables in order. Each is an int, a float or a text, as in Python's str.format.
 using FormatValue = std::variant<std::int64_t, double, std::string>;

@@ -20,9 +20,10 @@
 #include <vector>
 
 #include "cairn/checkpoint/checkpoint.h"
+#include "cairn/export.h"
 #include "cairn/tensor.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // A part of a tensor of a checkpoint, and the destination of its elements. A part at offsets 0 with
 // the tensor's own shape is the whole tensor.

@@ -6,7 +6,10 @@
 #include <cstdint>
 #include <new>
 
-namespace cairn::detail {
+#include "cairn/export.h"
+
+namespace CAIRN_PUBLIC cairn {
+namespace detail {
 
 // A checkpoint of 100,000 tensors is half a million small objects that are made, walked in that
 // order and freed together. Cut one after another from blocks of 64 KiB, they stay together even in
@@ -87,4 +90,5 @@ class NodeAllocator {
   bool is_in_arena_;
 };
 
-}  // namespace cairn::detail
+}  // namespace detail
+}  // namespace cairn

@@ -9,8 +9,10 @@
 #include <utility>
 
 #include "cairn/detail/node_arena.h"
+#include "cairn/export.h"
 
-namespace cairn::detail {
+namespace CAIRN_PUBLIC cairn {
+namespace detail {
 
 // A T that copies share until one of them changes it. A SharedObject is one pointer, and the number
 // of owners is stored beside the T: so a Value has 16 bytes, and a list of a million numbers 16 MB.
@@ -78,4 +80,5 @@ class SharedObject {
   Held* held_ = nullptr;
 };
 
-}  // namespace cairn::detail
+}  // namespace detail
+}  // namespace cairn

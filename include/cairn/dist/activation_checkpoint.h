@@ -21,7 +21,9 @@
 #include <utility>
 #include <vector>
 
-namespace cairn {
+#include "cairn/export.h"
+
+namespace CAIRN_PUBLIC cairn {
 namespace detail {
 
 template <class T>

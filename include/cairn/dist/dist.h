@@ -23,9 +23,11 @@
 #include <vector>
 
 #include "cairn/error.h"
+#include "cairn/export.h"
 #include "cairn/value.h"
 
-namespace cairn::dist {
+namespace CAIRN_PUBLIC cairn {
+namespace dist {
 
 // Another rank ended, hangs or cannot be reached. Look into the logs of the ranks that are named,
 // and start the job again.
@@ -109,4 +111,5 @@ class LongWork {
   LongWork& operator=(const LongWork&) = delete;
 };
 
-}  // namespace cairn::dist
+}  // namespace dist
+}  // namespace cairn

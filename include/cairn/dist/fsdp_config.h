@@ -8,9 +8,10 @@
 #include <string>
 #include <variant>
 
+#include "cairn/export.h"
 #include "cairn/word.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 enum class ShardingStrategy : std::uint8_t {
   kFullShard,         // everything is sharded; a unit is whole only while it computes

@@ -6,7 +6,9 @@
 #include <optional>
 #include <vector>
 
-namespace cairn {
+#include "cairn/export.h"
+
+namespace CAIRN_PUBLIC cairn {
 
 // The fields are in PyTorch's order. As in PyTorch, shuffle is true by default.
 struct DistributedSamplerOptions {

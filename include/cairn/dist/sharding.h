@@ -42,6 +42,7 @@
 
 #include "cairn/dist/activation_checkpoint.h"
 #include "cairn/dist/fsdp_config.h"
+#include "cairn/export.h"
 #include "cairn/tensor.h"
 
 namespace torch::nn {
@@ -50,7 +51,7 @@ template <typename Contained>
 class ModuleHolder;
 }  // namespace torch::nn
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // This rank's rows of a parameter.
 struct ShardedRows {

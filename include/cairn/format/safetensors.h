@@ -13,9 +13,10 @@
 #include <vector>
 
 #include "cairn/bytes.h"
+#include "cairn/export.h"
 #include "cairn/value.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // One tensor of a file, and the range of its bytes.
 struct SafetensorsEntry {

@@ -14,9 +14,10 @@
 #include <vector>
 
 #include "cairn/byte_source.h"
+#include "cairn/export.h"
 #include "cairn/value.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // One stored piece of a file: its name without the archive's prefix ("data.pkl", "data/0"), and the
 // range of its bytes.

@@ -8,11 +8,12 @@
 #include <ostream>
 #include <string>
 
+#include "cairn/export.h"
 #include "cairn/train/empty_braces.h"
 #include "cairn/train/interval.h"
 #include "cairn/train/logger.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // The default prints every batch, which is too much for long runs: use "10ba" or "1ep".
 struct ConsoleLoggerOptions {

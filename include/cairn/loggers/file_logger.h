@@ -21,11 +21,12 @@
 #include <memory>
 #include <string>
 
+#include "cairn/export.h"
 #include "cairn/train/empty_braces.h"
 #include "cairn/train/logger.h"
 #include "cairn/word.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 enum class FileLogFormat : std::uint8_t {
   kEntries,  // JSON: a line for each metric

@@ -6,10 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/export.h"
 #include "cairn/time.h"
 #include "cairn/train/logger.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // For notebooks and tests: pass it as a shared pointer, and read it afterwards. Every value of
 // every metric stays in memory, a few hundred bytes each: on long runs use FileLogger. The data are

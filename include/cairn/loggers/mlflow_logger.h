@@ -18,10 +18,11 @@
 #include <string>
 #include <vector>
 
+#include "cairn/export.h"
 #include "cairn/train/empty_braces.h"
 #include "cairn/train/logger.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // Composer's arguments in Composer's order, then the options that only cairn has.
 struct MLFlowLoggerOptions {

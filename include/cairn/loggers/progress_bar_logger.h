@@ -10,11 +10,12 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/export.h"
 #include "cairn/seconds.h"
 #include "cairn/train/empty_braces.h"
 #include "cairn/train/logger.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // The defaults suit terminals and logs; tests pass a stream and a clock of their own.
 struct ProgressBarLoggerOptions {

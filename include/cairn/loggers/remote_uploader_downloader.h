@@ -16,12 +16,13 @@
 #include <optional>
 #include <string>
 
+#include "cairn/export.h"
 #include "cairn/storage/backend_kwargs.h"
 #include "cairn/storage/object_store.h"
 #include "cairn/train/empty_braces.h"
 #include "cairn/train/logger.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // Composer's arguments in Composer's order, then the options that only cairn has. Uploads use
 // threads, not processes.

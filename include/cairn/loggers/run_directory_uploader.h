@@ -8,11 +8,12 @@
 #include <optional>
 #include <string>
 
+#include "cairn/export.h"
 #include "cairn/storage/object_store.h"
 #include "cairn/train/empty_braces.h"
 #include "cairn/train/logger.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // Composer's arguments, except those for the store, then the options that only cairn has.
 struct RunDirectoryUploaderOptions {

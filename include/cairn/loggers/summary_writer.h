@@ -16,9 +16,10 @@
 #include <optional>
 #include <string>
 
+#include "cairn/export.h"
 #include "cairn/value.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 struct SummaryWriterOptions {
   std::string log_dir = "runs";  // created with the first event

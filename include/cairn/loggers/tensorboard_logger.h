@@ -11,11 +11,12 @@
 #include <memory>
 #include <string>
 
+#include "cairn/export.h"
 #include "cairn/loggers/summary_writer.h"
 #include "cairn/train/empty_braces.h"
 #include "cairn/train/logger.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 struct TensorboardLoggerOptions {
   std::string log_dir = "tensorboard_logs";

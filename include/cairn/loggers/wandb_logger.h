@@ -15,10 +15,11 @@
 #include <string>
 #include <vector>
 
+#include "cairn/export.h"
 #include "cairn/train/empty_braces.h"
 #include "cairn/train/logger.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // Empty texts come from the environment, as for W&B's tools.
 struct WandBLoggerOptions {

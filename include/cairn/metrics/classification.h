@@ -25,11 +25,12 @@
 #include <string>
 #include <vector>
 
+#include "cairn/export.h"
 #include "cairn/train/empty_braces.h"
 #include "cairn/train/metric.h"
 #include "cairn/word.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // How the scores of the classes or labels become one value. kMicro counts all of them together.
 // kMacro is the mean of the classes that occur. kWeighted weighs each class by its samples. kNone

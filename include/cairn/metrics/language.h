@@ -10,10 +10,11 @@
 #include <memory>
 #include <optional>
 
+#include "cairn/export.h"
 #include "cairn/metrics/mean.h"
 #include "cairn/train/empty_braces.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 struct LanguageMetricOptions {
   // The id that does not count, such as the label of padding.

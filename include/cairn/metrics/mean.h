@@ -11,10 +11,11 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/export.h"
 #include "cairn/train/empty_braces.h"
 #include "cairn/train/metric.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // Derive a metric of your own that is a mean from MeanMetric: write clone(), and an update() that
 // calls add(). Both accumulators stay on the device of the outputs, and no update waits for it. In

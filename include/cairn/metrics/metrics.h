@@ -9,10 +9,11 @@
 #include <cstdint>
 #include <optional>
 
+#include "cairn/export.h"
 #include "cairn/train/empty_braces.h"
 #include "cairn/train/metric.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // The fraction of samples whose class has the highest score: torchmetrics' MulticlassAccuracy with
 // average="micro". Outputs are scores with the classes in dimension 1, or classes; targets are

@@ -9,9 +9,10 @@
 #include <memory>
 #include <string>
 
+#include "cairn/export.h"
 #include "cairn/train/metric.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // The mean intersection over union of the classes that occur, in percent.
 struct MIoUOptions {

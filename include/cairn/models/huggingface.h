@@ -17,11 +17,12 @@
 #include <string>
 #include <vector>
 
+#include "cairn/export.h"
 #include "cairn/storage/object_store.h"
 #include "cairn/train/empty_braces.h"
 #include "cairn/train/state_dict.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // A tensor's name in Hugging Face's files, and in the module. "*" stands for any text without a
 // dot: the same text in both, the first for the first. Both have equally many.

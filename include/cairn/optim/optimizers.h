@@ -18,10 +18,11 @@
 #include <string>
 #include <utility>
 
+#include "cairn/export.h"
 #include "cairn/train/empty_braces.h"
 #include "cairn/train/optimizer.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 class GroupFields;
 

@@ -45,12 +45,13 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/export.h"
 #include "cairn/train/empty_braces.h"
 #include "cairn/train/optimizer.h"
 #include "cairn/train/optimizer_layout.h"
 #include "cairn/train/parameters.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // Options in the form in which libtorch keeps them in a parameter group.
 template <class Options>

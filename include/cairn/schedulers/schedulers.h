@@ -19,11 +19,12 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/export.h"
 #include "cairn/time.h"
 #include "cairn/train/empty_braces.h"
 #include "cairn/train/scheduler.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // Which one? LinearWithWarmup or CosineAnnealingWithWarmup if the length of the run is known, as in
 // most recipes; MultiStep to reproduce older recipes; Exponential for runs without a planned end.

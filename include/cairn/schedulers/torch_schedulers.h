@@ -13,10 +13,11 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/export.h"
 #include "cairn/train/empty_braces.h"
 #include "cairn/train/scheduler.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // Multiplies the learning rate by gamma every step_size steps. Throws UsageError for a step_size
 // below 1.

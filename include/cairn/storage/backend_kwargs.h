@@ -11,7 +11,9 @@
 #include <utility>
 #include <variant>
 
-namespace cairn {
+#include "cairn/export.h"
+
+namespace CAIRN_PUBLIC cairn {
 
 // One argument: a text, or texts by name, as in libcloud's provider_kwargs.
 class BackendKwarg {

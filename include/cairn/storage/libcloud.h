@@ -6,9 +6,10 @@
 #include <optional>
 #include <string>
 
+#include "cairn/export.h"
 #include "cairn/storage/object_store.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 struct LibcloudOptions {
   std::string provider = {};   // required: "s3", "minio", "digitalocean_spaces", ... in any case

@@ -18,8 +18,9 @@
 
 #include "cairn/byte_source.h"
 #include "cairn/bytes.h"
+#include "cairn/export.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 struct ObjectInfo {
   enum class Type : std::uint8_t {

@@ -12,9 +12,10 @@
 #include <stdexcept>
 #include <string>
 
+#include "cairn/export.h"
 #include "cairn/storage/object_store.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // Says what the store did, and what was expected.
 class ObjectStoreFailure : public std::runtime_error {

@@ -10,9 +10,10 @@
 #include <optional>
 #include <string>
 
+#include "cairn/export.h"
 #include "cairn/storage/object_store.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // Empty options come from the profile, as for Oracle's own tools.
 struct OciOptions {

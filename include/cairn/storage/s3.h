@@ -10,9 +10,10 @@
 #include <optional>
 #include <string>
 
+#include "cairn/export.h"
 #include "cairn/storage/object_store.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 enum class S3Addressing : std::uint8_t {
   kAuto,     // in the host's name at Amazon's own endpoints, in the path elsewhere

@@ -13,9 +13,10 @@
 #include <string>
 #include <vector>
 
+#include "cairn/export.h"
 #include "cairn/storage/object_store.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // Empty options are as the user's ssh has them.
 struct SftpOptions {

@@ -13,9 +13,10 @@
 #include <string>
 #include <vector>
 
+#include "cairn/export.h"
 #include "cairn/storage/object_store.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // Makes the store for all names below `root`: "s3://bucket" for "s3://bucket/a/b", "dbfs:" for
 // "dbfs:/a/b". The scheme is in lower case; the rest is unchanged. Called for each use of a place,

@@ -9,9 +9,10 @@
 #include <memory>
 #include <string>
 
+#include "cairn/export.h"
 #include "cairn/storage/object_store.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // Empty options, except `entity`, come from the environment, as for W&B's tools.
 struct WandbOptions {

@@ -5,10 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "cairn/export.h"
 #include "cairn/train/event.h"
 #include "cairn/value.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 class Algorithm;
 class Logger;

@@ -9,7 +9,9 @@
 #include <utility>
 #include <vector>
 
-namespace cairn {
+#include "cairn/export.h"
+
+namespace CAIRN_PUBLIC cairn {
 
 // Tensors by position, like Python's (input, target), or by name, like {"input_ids": ...}. The
 // first dimension of each is the sample: it determines how batches are counted and cut into

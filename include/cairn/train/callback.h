@@ -3,10 +3,11 @@
 
 #include <string>
 
+#include "cairn/export.h"
 #include "cairn/train/event.h"
 #include "cairn/value.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 class Logger;
 class State;

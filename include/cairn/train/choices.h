@@ -4,9 +4,10 @@
 #include <array>
 #include <cstdint>
 
+#include "cairn/export.h"
 #include "cairn/word.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 enum class DeviceKind : std::uint8_t { kCpu, kGpu };
 template <>

@@ -12,11 +12,12 @@
 #include <vector>
 
 #include "cairn/dist/sampler.h"
+#include "cairn/export.h"
 #include "cairn/train/batch.h"
 #include "cairn/train/handle.h"
 #include "cairn/value.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // A finite collection of samples, given batch by batch; SampleDataset gives them one by one. The
 // methods of a Dataset are called from loader threads. So these methods must be safe to call

@@ -5,9 +5,10 @@
 #include <cstdint>
 #include <string>
 
+#include "cairn/export.h"
 #include "cairn/time.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // A number of epochs, a time string, or a Time: 20, "20ep", Time::epochs(20). The option says which
 // units it accepts. Throws UsageError for a text that is not a time.

@@ -3,7 +3,9 @@
 
 #include <concepts>
 
-namespace cairn {
+#include "cairn/export.h"
+
+namespace CAIRN_PUBLIC cairn {
 
 // Converts from {} only. A class with options takes it, too: EMA({}) is EMA(). For wrong options
 // (EMA("4ba"), EMA({.half_lief = "4ba"})) the compiler shows the line of each constructor. The

@@ -9,10 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/export.h"
 #include "cairn/train/data.h"
 #include "cairn/train/interval.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 //   .eval_dataloader = {{.label = "val", .dataloader = val},
 //                       {.label = "hard", .dataloader = hard, .eval_interval = "5ep"}}

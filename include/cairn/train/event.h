@@ -28,7 +28,9 @@
 #include <optional>
 #include <string_view>
 
-namespace cairn {
+#include "cairn/export.h"
+
+namespace CAIRN_PUBLIC cairn {
 
 enum class Event : std::uint8_t {
   kInit,

@@ -14,7 +14,9 @@
 #include <utility>
 #include <vector>
 
-namespace cairn {
+#include "cairn/export.h"
+
+namespace CAIRN_PUBLIC cairn {
 
 // A shared pointer to a T, which also converts from any object derived from T. Empty by default;
 // each option says whether it may be empty. Copies share the object.

@@ -9,10 +9,11 @@
 #include <utility>
 #include <variant>
 
+#include "cairn/export.h"
 #include "cairn/time.h"
 #include "cairn/train/event.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 class State;
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cairn/checkpoint/names.h"
+#include "cairn/export.h"
 #include "cairn/storage/object_store.h"
 #include "cairn/time.h"
 #include "cairn/train/callback.h"
@@ -17,7 +18,7 @@
 #include "cairn/train/handle.h"
 #include "cairn/value.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // A local file that a destination is to keep elsewhere.
 struct FileUpload {

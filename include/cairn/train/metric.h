@@ -8,10 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/export.h"
 #include "cairn/train/handle.h"
 #include "cairn/value.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // Derive your own metric from Metric, and keep sums, not values, since there may be many batches.
 // Pass it to classifier() (train_metrics, val_metrics), or return it from Model::get_metrics(). The

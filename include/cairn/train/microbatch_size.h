@@ -7,7 +7,9 @@
 #include <optional>
 #include <string>
 
-namespace cairn {
+#include "cairn/export.h"
+
+namespace CAIRN_PUBLIC cairn {
 
 // A number of samples, or "auto". Throws UsageError for any other text.
 class MicrobatchSize {

@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "cairn/export.h"
 #include "cairn/train/batch.h"
 #include "cairn/train/handle.h"
 #include "cairn/train/metric.h"
@@ -19,7 +20,7 @@ namespace torch::nn {
 class Module;
 }
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // classifier(net) is enough for supervised classifiers; derive from Model for everything else:
 //

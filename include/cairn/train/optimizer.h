@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/export.h"
 #include "cairn/value.h"
 
 namespace torch::optim {
@@ -21,7 +22,7 @@ namespace torch::nn {
 class Module;
 }
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // Makes an optimizer once the parameters are known. Holds options, which are checked when the
 // optimizer is made. The classes of cairn/optim/optimizers.h derive from it. For your own

@@ -33,9 +33,10 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/export.h"
 #include "cairn/value.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // The keys of a parameter group, in Python's order. Saving reads the values, loading sets them. If
 // a file lacks a key, or has the key with another type, the key is listed as a misfit, unless

@@ -12,6 +12,7 @@
 #include "cairn/checkpoint/ignore_keys.h"
 #include "cairn/checkpoint/keep_best.h"
 #include "cairn/dist/fsdp_config.h"
+#include "cairn/export.h"
 #include "cairn/seconds.h"
 #include "cairn/storage/object_store.h"
 #include "cairn/train/algorithm.h"
@@ -29,7 +30,7 @@
 #include "cairn/train/scheduler.h"
 #include "cairn/value.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 class Profiler;
 

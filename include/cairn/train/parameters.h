@@ -9,11 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/export.h"
+
 namespace torch::nn {
 class Module;
 }
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // Python's named_parameters(): all defined parameters, trainable or not.
 std::vector<std::pair<std::string, at::Tensor>> named_parameters(const torch::nn::Module& module);

@@ -3,9 +3,10 @@
 
 #include <cstdint>
 
+#include "cairn/export.h"
 #include "cairn/value.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // Seeds torch's generators (the CPU's, and the current device's, if there is one). Also seeds the
 // Python and numpy states that checkpoints hold for Python. Throws UsageError outside [0, 2^32 -

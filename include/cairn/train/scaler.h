@@ -14,13 +14,14 @@
 
 #include <string>
 
+#include "cairn/export.h"
 #include "cairn/value.h"
 
 namespace torch::optim {
 class Optimizer;
 }
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // PyTorch's defaults. The first steps of a run may be left out until the scale is small enough; a
 // smaller init_scale avoids that.

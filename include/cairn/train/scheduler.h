@@ -6,13 +6,14 @@
 #include <optional>
 #include <string>
 
+#include "cairn/export.h"
 #include "cairn/value.h"
 
 namespace torch::optim {
 class Optimizer;
 }
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 class State;
 

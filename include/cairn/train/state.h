@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/export.h"
 #include "cairn/time.h"
 #include "cairn/train/algorithm.h"
 #include "cairn/train/batch.h"
@@ -25,7 +26,7 @@ namespace torch::optim {
 class Optimizer;
 }
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 class GradScaler;
 class ShardedModule;

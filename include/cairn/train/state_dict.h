@@ -13,13 +13,14 @@
 #include <vector>
 
 #include "cairn/checkpoint/checkpoint.h"
+#include "cairn/export.h"
 #include "cairn/value.h"
 
 namespace torch::nn {
 class Module;
 }
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 class Logger;
 class State;

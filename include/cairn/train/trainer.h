@@ -17,10 +17,11 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/export.h"
 #include "cairn/train/options.h"
 #include "cairn/train/state.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
 
 // One call of fit(). For absent options the Trainer's values apply. Options that are set replace
 // these values, for later calls, too (except spin_dataloaders).
