@@ -9,6 +9,7 @@ std::span<const Command> commands() {
       Command{"completion", "print a script that completes the command line", define_completion},
       Command{"convert", "turn one kind of checkpoint into another", define_convert},
       Command{"copy", "put a checkpoint somewhere else, as it is", define_copy},
+      Command{"curves", "plot what runs have logged", define_curves},
       Command{"diff", "compare two checkpoints, of whatever formats", define_diff},
       Command{"doctor", "say what this machine and this build can do", define_doctor},
       Command{"dump", "print the whole object as JSON", define_dump},

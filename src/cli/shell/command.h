@@ -29,6 +29,7 @@ std::span<const Command> commands();
 Run define_completion(CLI::App& app);
 Run define_convert(CLI::App& app);
 Run define_copy(CLI::App& app);
+Run define_curves(CLI::App& app);
 Run define_diff(CLI::App& app);
 Run define_doctor(CLI::App& app);
 Run define_dump(CLI::App& app);
