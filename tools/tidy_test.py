@@ -178,6 +178,18 @@ class TidyTest(unittest.TestCase):
         self.passes({"include/cairn/a.h": HEADER + text.replace("cairn", "CAIRN_PUBLIC cairn"),
                      "src/core/a.h": HEADER + text})
 
+    def test_a_private_header_does_not_hide_a_public_class(self):
+        public = {"include/cairn/a.h": HEADER + PUBLIC + "class State {};\nnamespace dist {\n"
+                                       "struct Group {};\n}\n}\n"}
+        for declared in ("class State;", "namespace dist {\nstruct Group;\n}"):
+            self.fails(public | {"src/io/a.h": HEADER + f"namespace cairn {{\n{declared}\n}}\n"},
+                       "src/io/a.h:%d: hides cairn::" % (4 if "dist" in declared else 3))
+        for declared in ("class CAIRN_PUBLIC State;", "class Group;", "struct A { class State; };",
+                         "using enum State;", "namespace dist {\nstruct CAIRN_PUBLIC Group;\n}"):
+            ours = f"namespace cairn {{\n{declared}\n}}\n"
+            self.passes(public | {"src/io/a.h": HEADER + ours})
+        self.passes(public | {"src/io/a.h": HEADER + PUBLIC + "\nclass State;\n}\n"})
+
     def test_public_headers_name_what_is_installed(self):
         def public(text):
             return HEADER + "namespace CAIRN_PUBLIC cairn {\n" + text + "\n}\n"

@@ -6,12 +6,13 @@
 #include <string>
 
 #include "cairn/algorithms/batch_key.h"
+#include "cairn/export.h"
 
 #include "train/data/batch_item.h"
 
 namespace cairn {
 
-class State;
+class CAIRN_PUBLIC State;
 
 // As Python writes it: 1, or 'labels'.
 std::string python_repr(const BatchKey& key);

@@ -18,11 +18,13 @@
 #include <string>
 #include <thread>
 
+#include "cairn/export.h"
+
 #include "io/threads/cancellation.h"
 
 namespace cairn {
 
-class Logger;
+class CAIRN_PUBLIC Logger;
 
 struct SpoolOptions {
   std::string folder;

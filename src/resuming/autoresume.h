@@ -25,11 +25,13 @@
 //  5. If none was found, load_path is loaded with its options, or training starts fresh.
 #pragma once
 
+#include "cairn/export.h"
+
 #include "resuming/load_run.h"
 
 namespace cairn {
 
-class CheckpointSaver;
+class CAIRN_PUBLIC CheckpointSaver;
 
 // Throws UsageError if a restarted job could not find the checkpoints that `saver` saves.
 void require_findable(const CheckpointSaver& saver);

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "cairn/export.h"
 #include "cairn/storage/object_store.h"
 
 #include "checkpoint/ranks/joint_store.h"
@@ -24,7 +25,7 @@
 
 namespace cairn {
 
-class Logger;
+class CAIRN_PUBLIC Logger;
 
 namespace dist {
 class PeerFiles;

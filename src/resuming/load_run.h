@@ -15,6 +15,7 @@
 #include <string>
 
 #include "cairn/error.h"
+#include "cairn/export.h"
 #include "cairn/train/options.h"
 #include "cairn/value.h"
 
@@ -23,8 +24,8 @@
 
 namespace cairn {
 
-class Logger;
-class State;
+class CAIRN_PUBLIC Logger;
+class CAIRN_PUBLIC State;
 struct LoadJob;
 
 // The result of a start's load.

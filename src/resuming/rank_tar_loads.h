@@ -15,13 +15,14 @@
 #include <cstdint>
 #include <vector>
 
+#include "cairn/export.h"
 #include "cairn/train/options.h"
 
 #include "resuming/load_run.h"
 
 namespace cairn {
 
-class CheckpointSaver;
+class CAIRN_PUBLIC CheckpointSaver;
 
 // The tar that a rank has found.
 struct SeenTar {

@@ -4,13 +4,15 @@
 
 #include <vector>
 
+#include "cairn/export.h"
+
 #include "checkpoint/search/search_run.h"
 
 namespace cairn {
 
-class CheckpointSaver;
-class Logger;
-class State;
+class CAIRN_PUBLIC CheckpointSaver;
+class CAIRN_PUBLIC Logger;
+class CAIRN_PUBLIC State;
 
 // Returns the saver's folder first, then those of the loggers in their order.
 std::vector<SearchPlace> search_places(const CheckpointSaver& saver, const State& state,

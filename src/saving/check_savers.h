@@ -6,11 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "cairn/export.h"
+
 namespace cairn {
 
-class Callback;
-class CheckpointSaver;
-struct CheckpointSaverOptions;
+class CAIRN_PUBLIC Callback;
+class CAIRN_PUBLIC CheckpointSaver;
+struct CAIRN_PUBLIC CheckpointSaverOptions;
 
 // Returns all savers, in order. They live as long as the callbacks.
 std::vector<CheckpointSaver*> savers_among(const std::vector<std::shared_ptr<Callback>>& callbacks);

@@ -3,9 +3,11 @@
 
 #include <cstdint>
 
+#include "cairn/export.h"
+
 namespace cairn {
 
-class State;
+class CAIRN_PUBLIC State;
 
 // Returns the least number of tensor bytes in a checkpoint that this process writes. Counts the
 // model and, with the whole state, the optimizer's state as it will be after the first step. Does

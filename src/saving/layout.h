@@ -15,15 +15,16 @@
 #include <string>
 
 #include "cairn/callbacks/checkpoint_saver.h"
+#include "cairn/export.h"
 
 #include "checkpoint/plan/save_job.h"
 
 namespace cairn {
 
 class Destination;
-class Logger;
+class CAIRN_PUBLIC Logger;
 class ReplicaCheck;
-class State;
+class CAIRN_PUBLIC State;
 class WholeState;
 
 // The result of step 2 for one file.

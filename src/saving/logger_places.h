@@ -5,11 +5,12 @@
 #include <vector>
 
 #include "cairn/callbacks/checkpoint_saver.h"
+#include "cairn/export.h"
 
 namespace cairn {
 
-class Logger;
-class State;
+class CAIRN_PUBLIC Logger;
+class CAIRN_PUBLIC State;
 
 // Collective. Returns a saver's options for each of these places; `options` are those of the save
 // folder. Throws UsageError if the ranks have different loggers, and UnsupportedError if a logger

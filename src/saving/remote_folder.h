@@ -6,12 +6,13 @@
 #include <string>
 
 #include "cairn/checkpoint/names.h"
+#include "cairn/export.h"
 #include "cairn/storage/object_store.h"
 
 namespace cairn {
 
-class LoggerDestination;
-struct CheckpointSaverOptions;
+class CAIRN_PUBLIC LoggerDestination;
+struct CAIRN_PUBLIC CheckpointSaverOptions;
 
 struct RemoteFolder {
   std::shared_ptr<ObjectStore> store;

@@ -5,10 +5,11 @@
 
 #include "cairn/callbacks/checkpoint_saver.h"
 #include "cairn/checkpoint/names.h"
+#include "cairn/export.h"
 
 namespace cairn {
 
-class State;
+class CAIRN_PUBLIC State;
 
 // Fills in the store and the folder, and removes empty names. Throws UsageError or UnsupportedError
 // for invalid options.

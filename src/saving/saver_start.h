@@ -6,12 +6,13 @@
 
 #include "cairn/callbacks/checkpoint_saver.h"
 #include "cairn/checkpoint/names.h"
+#include "cairn/export.h"
 
 namespace cairn {
 
 class CheckpointLayout;
-class Logger;
-class State;
+class CAIRN_PUBLIC Logger;
+class CAIRN_PUBLIC State;
 
 // Whether no batch is left to train. The end of the last epoch may still be pending.
 bool is_after_last_batch(const State& state);

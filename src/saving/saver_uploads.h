@@ -27,13 +27,14 @@
 
 #include "cairn/checkpoint/keep_best.h"
 #include "cairn/checkpoint/names.h"
+#include "cairn/export.h"
 #include "cairn/time.h"
 
 #include "storage/publish/replace.h"
 
 namespace cairn {
 
-class Logger;
+class CAIRN_PUBLIC Logger;
 
 class SaverUploads {
  public:

@@ -3,11 +3,12 @@
 
 #include <vector>
 
+#include "cairn/export.h"
 #include "cairn/time.h"
 
 namespace cairn {
 
-class State;
+class CAIRN_PUBLIC State;
 
 // Both curves go from 1 at fraction 0 to alpha_f at fraction 1 and beyond.
 double cosine_anneal(double fraction, double alpha_f);

@@ -26,10 +26,12 @@
 #include <optional>
 #include <string>
 
+#include "cairn/export.h"
+
 namespace cairn {
 
 class FileSystem;
-class ObjectStore;
+class CAIRN_PUBLIC ObjectStore;
 
 struct StopRequestOptions {
   bool handle_signals = true;

@@ -29,6 +29,8 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/export.h"
+
 #include "train/loop/loop_context.h"
 #include "train/loop/rank_batch.h"
 #include "train/loop/report/pending_losses.h"
@@ -39,7 +41,7 @@ class GradientSync;
 
 namespace cairn {
 
-class BatchRepeater;
+class CAIRN_PUBLIC BatchRepeater;
 
 class BatchTrainer {
  public:

@@ -15,13 +15,14 @@
 #include <string>
 #include <vector>
 
+#include "cairn/export.h"
 #include "cairn/tensor.h"
 
 #include "checkpoint/plan/save_job.h"
 
 namespace cairn {
 
-class State;
+class CAIRN_PUBLIC State;
 
 class ReplicaCheck {
  public:

@@ -12,11 +12,13 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/export.h"
+
 namespace cairn {
 
-class State;
-struct FitOptions;
-struct TrainerOptions;
+class CAIRN_PUBLIC State;
+struct CAIRN_PUBLIC FitOptions;
+struct CAIRN_PUBLIC TrainerOptions;
 
 using RankFacts = std::vector<std::pair<std::string, std::string>>;
 

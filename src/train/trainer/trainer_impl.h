@@ -23,6 +23,7 @@
 #include <functional>
 #include <optional>
 
+#include "cairn/export.h"
 #include "cairn/train/trainer.h"
 
 #include "train/engine/engine.h"
@@ -34,7 +35,7 @@
 
 namespace cairn {
 
-class CheckpointSaver;
+class CAIRN_PUBLIC CheckpointSaver;
 
 // Throws one UsageError that lists everything that no Trainer could do (resolve.cpp).
 void check(const FitOptions& options, const State& state);

@@ -7,6 +7,7 @@
 
 #include <optional>
 
+#include "cairn/export.h"
 #include "cairn/value.h"
 
 #include "core/pointer_map.h"
@@ -20,7 +21,7 @@ class Optimizer;
 
 namespace cairn {
 
-class State;
+class CAIRN_PUBLIC State;
 
 // A wrong choice costs only time and memory: the code that takes a tensor moves it to the right
 // device. The storages are known by address, so the trees must stay alive.

@@ -1,12 +1,13 @@
 #pragma once
 
 #include "cairn/checkpoint/checkpoint.h"
+#include "cairn/export.h"
 #include "cairn/value.h"
 
 namespace cairn {
 
-class Logger;
-class State;
+class CAIRN_PUBLIC Logger;
+class CAIRN_PUBLIC State;
 
 // The description of a checkpoint of `state` in its manifest.
 CheckpointInfo checkpoint_info(const State& state, bool weights_only);

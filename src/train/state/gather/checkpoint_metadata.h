@@ -5,11 +5,12 @@
 #include <cstdint>
 #include <optional>
 
+#include "cairn/export.h"
 #include "cairn/value.h"
 
 namespace cairn {
 
-class State;
+class CAIRN_PUBLIC State;
 
 // Uses Composer's keys. Where Composer describes its own installation, this describes cairn's.
 Value checkpoint_metadata(const State& state);

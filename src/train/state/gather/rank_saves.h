@@ -7,14 +7,15 @@
 #include <memory>
 #include <string>
 
+#include "cairn/export.h"
 #include "cairn/train/state_dict.h"
 
 #include "checkpoint/plan/save_job.h"
 
 namespace cairn {
 
-class Logger;
-class State;
+class CAIRN_PUBLIC Logger;
+class CAIRN_PUBLIC State;
 struct RankTable;
 namespace sharded {
 class KeptPlan;

@@ -5,11 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "cairn/export.h"
 #include "cairn/value.h"
 
 namespace cairn {
 
-class State;
+class CAIRN_PUBLIC State;
 
 // Says why the file cannot be a checkpoint of a run, as a part of a sentence: "it has no ...".
 // Every checkpoint of a run has a dict "state" with a "model", whatever else was left out when it

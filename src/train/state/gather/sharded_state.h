@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "cairn/export.h"
 #include "cairn/value.h"
 
 namespace cairn::dist {
@@ -21,8 +22,8 @@ class RowGather;
 
 namespace cairn {
 
-class State;
-struct ShardedRows;
+class CAIRN_PUBLIC State;
+struct CAIRN_PUBLIC ShardedRows;
 
 // Whether ranks have only parts of the model of `state`.
 bool is_sharded(const State& state);

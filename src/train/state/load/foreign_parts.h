@@ -4,11 +4,12 @@
 #include <string>
 #include <vector>
 
+#include "cairn/export.h"
 #include "cairn/value.h"
 
 namespace cairn {
 
-class State;
+class CAIRN_PUBLIC State;
 
 // The paths below "state" that the objects of this run will load: as many as the run has objects,
 // whatever `saved` has.
