@@ -116,7 +116,7 @@ def functions(text):
 
 
 TYPE = re.compile(r"\b(?:class|struct|union|enum(?:\s+class|\s+struct)?)\s+"
-                  r"(?:\[\[[^]]*\]\]\s*|CAIRN_PUBLIC\s+)?(\w+)")
+                  r"(?:\[\[[^]]*\]\]\s*)?(\w+)")
 DECLARED_TYPE = re.compile(TYPE.pattern + r"\s*(?::(?!:)[\w:\s]+)?$")
 NAMESPACE = re.compile(r"\s*(?:inline\s+)?namespace\s+(?:CAIRN_PUBLIC\s+)?([\w:]+)")
 NAMELESS = re.compile(r"\s*(?:inline\s+)?namespace\s*$")

@@ -10,9 +10,11 @@
 
 #include "train/data/batch_item.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
+class State;
+}  // namespace cairn
 
-class CAIRN_PUBLIC State;
+namespace cairn {
 
 // As Python writes it: 1, or 'labels'.
 std::string python_repr(const BatchKey& key);

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "cairn/error.h"
+#include "cairn/export.h"
 
 #include "core/add_times.h"
 #include "core/text/float_text.h"
@@ -86,21 +87,22 @@ Time Time::with_number(double n) const {
   return {truncate(n), unit_};
 }
 
-bool operator==(const Time& a, const Time& b) { return std::is_eq(a <=> b); }
+// Only the class declares these, so its namespace does not make them public.
+CAIRN_PUBLIC bool operator==(const Time& a, const Time& b) { return std::is_eq(a <=> b); }
 
-std::partial_ordering operator<=>(const Time& a, const Time& b) {
+CAIRN_PUBLIC std::partial_ordering operator<=>(const Time& a, const Time& b) {
   check_same_unit(a, b, "compare");
   if (a.unit_ == TimeUnit::kDuration) return a.number_ <=> b.number_;
   return a.value_ <=> b.value_;
 }
 
-Time operator+(const Time& a, const Time& b) {
+CAIRN_PUBLIC Time operator+(const Time& a, const Time& b) {
   check_same_unit(a, b, "add");
   if (a.unit_ == TimeUnit::kDuration) return Time::of_duration(a.number_ + b.number_);
   return {add_times(a.value_, b.value_), a.unit_};
 }
 
-Time operator-(const Time& a, const Time& b) {
+CAIRN_PUBLIC Time operator-(const Time& a, const Time& b) {
   check_same_unit(a, b, "subtract");
   if (a.unit_ == TimeUnit::kDuration) return Time::of_duration(a.number_ - b.number_);
   std::int64_t difference = 0;
@@ -108,7 +110,7 @@ Time operator-(const Time& a, const Time& b) {
   return {difference, a.unit_};
 }
 
-Time operator%(const Time& a, const Time& b) {
+CAIRN_PUBLIC Time operator%(const Time& a, const Time& b) {
   check_same_unit(a, b, "divide");
   if (b.number() == 0) divided_by_zero(a);
   if (a.unit_ == TimeUnit::kDuration) {
@@ -122,13 +124,13 @@ Time operator%(const Time& a, const Time& b) {
   return {other_sign ? rest + b.value_ : rest, a.unit_};
 }
 
-Time operator/(const Time& a, const Time& b) {
+CAIRN_PUBLIC Time operator/(const Time& a, const Time& b) {
   check_same_unit(a, b, "divide");
   if (b.number() == 0) divided_by_zero(a);
   return Time::of_duration(a.number() / b.number());
 }
 
-Time operator*(const Time& a, const Time& b) {
+CAIRN_PUBLIC Time operator*(const Time& a, const Time& b) {
   if (a.unit_ == TimeUnit::kDuration) return b * a.number_;
   if (b.unit_ == TimeUnit::kDuration) return a * b.number_;
   throw UsageError("cannot multiply " + a.to_string() + " by " + b.to_string() +

@@ -22,9 +22,11 @@
 
 #include "io/threads/cancellation.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
+class Logger;
+}  // namespace cairn
 
-class CAIRN_PUBLIC Logger;
+namespace cairn {
 
 struct SpoolOptions {
   std::string folder;

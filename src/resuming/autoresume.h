@@ -29,9 +29,11 @@
 
 #include "resuming/load_run.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
+class CheckpointSaver;
+}  // namespace cairn
 
-class CAIRN_PUBLIC CheckpointSaver;
+namespace cairn {
 
 // Throws UsageError if a restarted job could not find the checkpoints that `saver` saves.
 void require_findable(const CheckpointSaver& saver);

@@ -23,9 +23,11 @@
 #include "checkpoint/ranks/joint_store.h"
 #include "resuming/search_places.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
+class Logger;
+}  // namespace cairn
 
-class CAIRN_PUBLIC Logger;
+namespace cairn {
 
 namespace dist {
 class PeerFiles;

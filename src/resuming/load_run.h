@@ -22,10 +22,13 @@
 #include "resuming/load_progress.h"
 #include "resuming/node_copy.h"
 
+namespace CAIRN_PUBLIC cairn {
+class Logger;
+class State;
+}  // namespace cairn
+
 namespace cairn {
 
-class CAIRN_PUBLIC Logger;
-class CAIRN_PUBLIC State;
 struct LoadJob;
 
 // The result of a start's load.

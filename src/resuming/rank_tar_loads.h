@@ -20,9 +20,11 @@
 
 #include "resuming/load_run.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
+class CheckpointSaver;
+}  // namespace cairn
 
-class CAIRN_PUBLIC CheckpointSaver;
+namespace cairn {
 
 // The tar that a rank has found.
 struct SeenTar {

@@ -8,11 +8,13 @@
 
 #include "checkpoint/search/search_run.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
+class CheckpointSaver;
+class Logger;
+class State;
+}  // namespace cairn
 
-class CAIRN_PUBLIC CheckpointSaver;
-class CAIRN_PUBLIC Logger;
-class CAIRN_PUBLIC State;
+namespace cairn {
 
 // Returns the saver's folder first, then those of the loggers in their order.
 std::vector<SearchPlace> search_places(const CheckpointSaver& saver, const State& state,

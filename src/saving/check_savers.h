@@ -8,11 +8,13 @@
 
 #include "cairn/export.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
+class Callback;
+class CheckpointSaver;
+struct CheckpointSaverOptions;
+}  // namespace cairn
 
-class CAIRN_PUBLIC Callback;
-class CAIRN_PUBLIC CheckpointSaver;
-struct CAIRN_PUBLIC CheckpointSaverOptions;
+namespace cairn {
 
 // Returns all savers, in order. They live as long as the callbacks.
 std::vector<CheckpointSaver*> savers_among(const std::vector<std::shared_ptr<Callback>>& callbacks);

@@ -5,9 +5,11 @@
 
 #include "cairn/export.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
+class State;
+}  // namespace cairn
 
-class CAIRN_PUBLIC State;
+namespace cairn {
 
 // Returns the least number of tensor bytes in a checkpoint that this process writes. Counts the
 // model and, with the whole state, the optimizer's state as it will be after the first step. Does

@@ -19,12 +19,15 @@
 
 #include "checkpoint/plan/save_job.h"
 
+namespace CAIRN_PUBLIC cairn {
+class Logger;
+class State;
+}  // namespace cairn
+
 namespace cairn {
 
 class Destination;
-class CAIRN_PUBLIC Logger;
 class ReplicaCheck;
-class CAIRN_PUBLIC State;
 class WholeState;
 
 // The result of step 2 for one file.

@@ -7,10 +7,12 @@
 #include "cairn/callbacks/checkpoint_saver.h"
 #include "cairn/export.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
+class Logger;
+class State;
+}  // namespace cairn
 
-class CAIRN_PUBLIC Logger;
-class CAIRN_PUBLIC State;
+namespace cairn {
 
 // Collective. Returns a saver's options for each of these places; `options` are those of the save
 // folder. Throws UsageError if the ranks have different loggers, and UnsupportedError if a logger

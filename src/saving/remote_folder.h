@@ -9,10 +9,12 @@
 #include "cairn/export.h"
 #include "cairn/storage/object_store.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
+class LoggerDestination;
+struct CheckpointSaverOptions;
+}  // namespace cairn
 
-class CAIRN_PUBLIC LoggerDestination;
-struct CAIRN_PUBLIC CheckpointSaverOptions;
+namespace cairn {
 
 struct RemoteFolder {
   std::shared_ptr<ObjectStore> store;

@@ -7,9 +7,11 @@
 #include "cairn/checkpoint/names.h"
 #include "cairn/export.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
+class State;
+}  // namespace cairn
 
-class CAIRN_PUBLIC State;
+namespace cairn {
 
 // Fills in the store and the folder, and removes empty names. Throws UsageError or UnsupportedError
 // for invalid options.

@@ -8,11 +8,14 @@
 #include "cairn/checkpoint/names.h"
 #include "cairn/export.h"
 
+namespace CAIRN_PUBLIC cairn {
+class Logger;
+class State;
+}  // namespace cairn
+
 namespace cairn {
 
 class CheckpointLayout;
-class CAIRN_PUBLIC Logger;
-class CAIRN_PUBLIC State;
 
 // Whether no batch is left to train. The end of the last epoch may still be pending.
 bool is_after_last_batch(const State& state);

@@ -32,9 +32,11 @@
 
 #include "storage/publish/replace.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
+class Logger;
+}  // namespace cairn
 
-class CAIRN_PUBLIC Logger;
+namespace cairn {
 
 class SaverUploads {
  public:

@@ -6,9 +6,11 @@
 #include "cairn/export.h"
 #include "cairn/time.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
+class State;
+}  // namespace cairn
 
-class CAIRN_PUBLIC State;
+namespace cairn {
 
 // Both curves go from 1 at fraction 0 to alpha_f at fraction 1 and beyond.
 double cosine_anneal(double fraction, double alpha_f);

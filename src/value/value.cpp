@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "cairn/error.h"
+#include "cairn/export.h"
 #include "cairn/foreign.h"
 
 #include "value/value_compare.h"
@@ -261,6 +262,7 @@ Value empty_container(Kind kind) {
   return value;
 }
 
-bool operator==(const Value& a, const Value& b) { return equal_values(a, b); }
+// Only a class declares it, so its namespace does not make it public.
+CAIRN_PUBLIC bool operator==(const Value& a, const Value& b) { return equal_values(a, b); }
 
 }  // namespace cairn

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "cairn/error.h"
+#include "cairn/export.h"
 
 #include "checkpoint/names/format_string.h"
 #include "checkpoint/names/launch.h"
@@ -97,7 +98,8 @@ FormatVariables time_variables(const Timestamp& timestamp) {
   return variables;
 }
 
-FormatVariables operator+(FormatVariables a, const FormatVariables& b) {
+// Only a class declares it, so its namespace does not make it public.
+CAIRN_PUBLIC FormatVariables operator+(FormatVariables a, const FormatVariables& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
 }

@@ -28,10 +28,13 @@
 
 #include "cairn/export.h"
 
+namespace CAIRN_PUBLIC cairn {
+class ObjectStore;
+}  // namespace cairn
+
 namespace cairn {
 
 class FileSystem;
-class CAIRN_PUBLIC ObjectStore;
 
 struct StopRequestOptions {
   bool handle_signals = true;

@@ -39,9 +39,11 @@ namespace cairn::dist {
 class GradientSync;
 }
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
+class BatchRepeater;
+}  // namespace cairn
 
-class CAIRN_PUBLIC BatchRepeater;
+namespace cairn {
 
 class BatchTrainer {
  public:

@@ -20,9 +20,11 @@
 
 #include "checkpoint/plan/save_job.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
+class State;
+}  // namespace cairn
 
-class CAIRN_PUBLIC State;
+namespace cairn {
 
 class ReplicaCheck {
  public:

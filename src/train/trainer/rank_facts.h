@@ -14,11 +14,13 @@
 
 #include "cairn/export.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
+class State;
+struct FitOptions;
+struct TrainerOptions;
+}  // namespace cairn
 
-class CAIRN_PUBLIC State;
-struct CAIRN_PUBLIC FitOptions;
-struct CAIRN_PUBLIC TrainerOptions;
+namespace cairn {
 
 using RankFacts = std::vector<std::pair<std::string, std::string>>;
 

@@ -33,9 +33,11 @@
 #include "train/loop/loop_context.h"
 #include "train/trainer/fit_numbers.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
+class CheckpointSaver;
+}  // namespace cairn
 
-class CAIRN_PUBLIC CheckpointSaver;
+namespace cairn {
 
 // Throws one UsageError that lists everything that no Trainer could do (resolve.cpp).
 void check(const FitOptions& options, const State& state);

@@ -19,9 +19,11 @@ namespace torch::optim {
 class Optimizer;
 }
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
+class State;
+}  // namespace cairn
 
-class CAIRN_PUBLIC State;
+namespace cairn {
 
 // A wrong choice costs only time and memory: the code that takes a tensor moves it to the right
 // device. The storages are known by address, so the trees must stay alive.

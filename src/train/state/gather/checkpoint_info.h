@@ -4,10 +4,12 @@
 #include "cairn/export.h"
 #include "cairn/value.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
+class Logger;
+class State;
+}  // namespace cairn
 
-class CAIRN_PUBLIC Logger;
-class CAIRN_PUBLIC State;
+namespace cairn {
 
 // The description of a checkpoint of `state` in its manifest.
 CheckpointInfo checkpoint_info(const State& state, bool weights_only);

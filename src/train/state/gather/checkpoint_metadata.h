@@ -8,9 +8,11 @@
 #include "cairn/export.h"
 #include "cairn/value.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
+class State;
+}  // namespace cairn
 
-class CAIRN_PUBLIC State;
+namespace cairn {
 
 // Uses Composer's keys. Where Composer describes its own installation, this describes cairn's.
 Value checkpoint_metadata(const State& state);

@@ -12,10 +12,13 @@
 
 #include "checkpoint/plan/save_job.h"
 
+namespace CAIRN_PUBLIC cairn {
+class Logger;
+class State;
+}  // namespace cairn
+
 namespace cairn {
 
-class CAIRN_PUBLIC Logger;
-class CAIRN_PUBLIC State;
 struct RankTable;
 namespace sharded {
 class KeptPlan;

@@ -8,9 +8,11 @@
 #include "cairn/export.h"
 #include "cairn/value.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
+class State;
+}  // namespace cairn
 
-class CAIRN_PUBLIC State;
+namespace cairn {
 
 // Says why the file cannot be a checkpoint of a run, as a part of a sentence: "it has no ...".
 // Every checkpoint of a run has a dict "state" with a "model", whatever else was left out when it

@@ -20,10 +20,12 @@ namespace cairn::dist {
 class RowGather;
 }
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
+class State;
+struct ShardedRows;
+}  // namespace cairn
 
-class CAIRN_PUBLIC State;
-struct CAIRN_PUBLIC ShardedRows;
+namespace cairn {
 
 // Whether ranks have only parts of the model of `state`.
 bool is_sharded(const State& state);

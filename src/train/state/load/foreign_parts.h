@@ -7,9 +7,11 @@
 #include "cairn/export.h"
 #include "cairn/value.h"
 
-namespace cairn {
+namespace CAIRN_PUBLIC cairn {
+class State;
+}  // namespace cairn
 
-class CAIRN_PUBLIC State;
+namespace cairn {
 
 // The paths below "state" that the objects of this run will load: as many as the run has objects,
 // whatever `saved` has.
