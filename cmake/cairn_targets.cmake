@@ -25,6 +25,27 @@ function(cairn_harden target)
   target_link_options(${target} PRIVATE LINKER:-z,relro LINKER:-z,now)
 endfunction()
 
+# Makes a shared library of the objects of core and train. It is one library, because train uses
+# what core does not export.
+function(cairn_link_whole target)
+  set(map "${PROJECT_SOURCE_DIR}/src/libcairn.map")
+  foreach(part cairn_core cairn_train)
+    if(TARGET ${part})
+      target_sources(${target} PRIVATE $<TARGET_OBJECTS:${part}>)
+      get_target_property(libraries ${part} LINK_LIBRARIES)
+      list(REMOVE_ITEM libraries cairn::core)
+      list(TRANSFORM libraries REPLACE "(.+)" "$<BUILD_INTERFACE:\\1>")
+      target_link_libraries(${target} PRIVATE ${libraries})
+    endif()
+  endforeach()
+  target_link_options(${target} PRIVATE LINKER:-z,defs "LINKER:--version-script=${map}")
+  set_property(TARGET ${target} PROPERTY LINK_DEPENDS "${map}")
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                                              $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  cairn_harden(${target})
+endfunction()
+
 # cairn_register_tests(PROGRAM LABELS unit [GPU] [ENVIRONMENT A=b ...]): tells ctest of a program of
 # GoogleTest's. With GPU it may see those of the machine; the others compare with what a processor
 # computed. Each TEST() is a test of ctest and a process, which one chooses by name. With

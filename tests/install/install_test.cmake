@@ -1,6 +1,6 @@
 # Installs the build BUILD to a new prefix below WORK, moves the prefix (a package must not depend
 # on where it was made), and builds and runs the consumer against it.
-#   cmake -DBUILD=... -DWORK=... -DSOURCE=... -DCOMPONENTS=core;train -DARGUMENTS=... -P this
+#   cmake -DBUILD=... -DWORK=... -DSOURCE=... -DWITH=train -DCOMPILER=c++ -DARGUMENTS=... -P this
 function(run)
   execute_process(COMMAND ${ARGN} COMMAND_ERROR_IS_FATAL ANY)
 endfunction()
@@ -34,3 +34,25 @@ run(${WORK}/build/core_consumer ${WORK}/core.pt)
 if(WITH STREQUAL "train")
   run(${WORK}/build/train_consumer ${WORK}/train.pt)
 endif()
+
+# The same by pkg-config, and without CMake.
+find_program(PKG_CONFIG pkg-config)
+if(NOT PKG_CONFIG)
+  message("pkg-config is not installed: cairn-core.pc was not tried")
+  return()
+endif()
+file(GLOB_RECURSE described ${WORK}/prefix/*/cairn-core.pc)
+get_filename_component(folder "${described}" DIRECTORY)
+set(ENV{PKG_CONFIG_PATH} "${folder}")
+foreach(program core ${WITH})
+  set(package cairn-core)
+  if(program STREQUAL train)
+    set(package cairn)
+  endif()
+  execute_process(COMMAND ${PKG_CONFIG} --cflags --libs ${package} OUTPUT_VARIABLE flags
+                  OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  separate_arguments(flags UNIX_COMMAND "${flags}")
+  run(${COMPILER} -std=c++20 ${SOURCE}/tests/install/consumer/${program}.cpp
+      -o ${WORK}/${program}_by_pkg_config ${flags} -Wl,-rpath,${folder}/..)
+  run(${WORK}/${program}_by_pkg_config ${WORK}/${program}_by_pkg_config.pt)
+endforeach()
