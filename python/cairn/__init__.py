@@ -22,9 +22,11 @@ from ._errors import (AlreadyExistsError, BusyError, CancelledError, CheckpointW
                       StorageError, TrainingError, UnreadableError, UnsupportedError, UsageError)
 from ._library import VERSION as __version__
 from ._saver import Saver
+from ._tool import convert, copy, ls, prune, verify
 
 __all__ = [
     "AlreadyExistsError", "BusyError", "CancelledError", "CheckpointWarning", "CorruptError",
     "Error", "MismatchError", "NotFoundError", "OutOfMemoryError", "Placeholder", "Saver",
     "StorageError", "TrainingError", "UnreadableError", "UnsupportedError", "UsageError",
-    "__version__", "find_latest", "load", "remove", "save"]
+    "__version__", "convert", "copy", "find_latest", "load", "ls", "prune", "remove", "save",
+    "verify"]
