@@ -1,6 +1,9 @@
 # cmake --install gives find_package(cairn CONFIG) with cairn::core and cairn::train; the consumer
 # in tests/install proves it. Two export files, so that a program that wants the core alone needs
 # no libtorch to configure.
+if(CAIRN_STATIC_TOOL)  # its library is for the tool alone
+  return()
+endif()
 include(CMakePackageConfigHelpers)
 set(cairn_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/cairn")
 
