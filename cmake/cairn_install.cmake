@@ -2,6 +2,9 @@
 # cairn-core and cairn. The consumers in tests/install prove it. With BUILD_SHARED_LIBS both are
 # libcairn.so. Two export files, so that a program that wants the core alone needs no libtorch to
 # configure.
+if(CAIRN_STATIC_TOOL)  # its library is for the tool alone
+  return()
+endif()
 include(CMakePackageConfigHelpers)
 set(cairn_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/cairn")
 

@@ -1,8 +1,12 @@
-// Loads libcurl at run time, when the first request is made. libcurl brings thirty other libraries,
-// which would add 10 ms to every start of the tool.
+// The functions of libcurl. curl_api.cpp loads libcurl at run time, when the first request is made:
+// it brings thirty other libraries, which would add 10 ms to every start of the tool. The static
+// tool has curl_static.cpp instead, and a libcurl that is linked.
 #pragma once
 
 #include <curl/curl.h>
+
+#include <string>
+
 // libcurl's type-checking macros would call the functions by name instead of through CurlApi.
 #undef curl_easy_getinfo
 #undef curl_easy_setopt
@@ -28,9 +32,15 @@ struct CurlApi {
   decltype(&::curl_multi_wakeup) multi_wakeup;
   decltype(&::curl_slist_append) slist_append;
   decltype(&::curl_slist_free_all) slist_free_all;
+
+  // What a request without a ca_file trusts. Both are empty if libcurl itself knows that.
+  std::string ca_file = {};
+  std::string ca_folder = {};
+  // Advice for an error of a certificate, if the machine has none to trust.
+  std::string certificate_advice = {};
 };
 
-// Throws UnsupportedError if libcurl 4 is not installed.
+// Throws UnsupportedError if libcurl 4 is not installed, or does not start.
 const CurlApi& curl_api();
 
 }  // namespace cairn

@@ -85,7 +85,7 @@ void HttpTransfer::set_target() {
   set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));  // one connection per part
   set(CURLOPT_SSL_VERIFYPEER, 1L);
   set(CURLOPT_SSL_VERIFYHOST, 2L);
-  if (!request_.ca_file.empty()) set(CURLOPT_CAINFO, request_.ca_file.c_str());
+  set_certificates();
   if (request_.is_direct) set(CURLOPT_NOPROXY, "*");
   set(CURLOPT_USERAGENT, kUserAgent.data());
   for (const HttpHeader& header : request_.headers) {
@@ -93,6 +93,16 @@ void HttpTransfer::set_target() {
   }
   add_header("expect:");  // Saves a round trip before every body.
   set(CURLOPT_HTTPHEADER, headers_.get());
+}
+
+void HttpTransfer::set_certificates() {
+  const std::string& file = request_.ca_file.empty() ? api_.ca_file : request_.ca_file;
+  if (!file.empty()) set(CURLOPT_CAINFO, file.c_str());
+  if (!api_.ca_file.empty()) set(CURLOPT_PROXY_CAINFO, api_.ca_file.c_str());
+  if (!api_.ca_folder.empty()) {
+    if (request_.ca_file.empty()) set(CURLOPT_CAPATH, api_.ca_folder.c_str());
+    set(CURLOPT_PROXY_CAPATH, api_.ca_folder.c_str());
+  }
 }
 
 void HttpTransfer::add_header(const std::string& line) {
@@ -266,7 +276,10 @@ std::string HttpTransfer::failure_of(CURLcode code) const {
   if (code == CURLE_COULDNT_RESOLVE_PROXY) {
     return std::string(kProxy) + " is not found: its host name cannot be resolved";
   }
-  return said.empty() ? std::string(api_.easy_strerror(code)) : std::string(said);
+  std::string failure = said.empty() ? std::string(api_.easy_strerror(code)) : std::string(said);
+  const bool has_file = !request_.ca_file.empty();
+  if (code == CURLE_PEER_FAILED_VERIFICATION && !has_file) failure += api_.certificate_advice;
+  return failure;
 }
 
 std::string HttpTransfer::redirected_to() const {

@@ -37,6 +37,7 @@ class HttpTransfer {
   void set(CURLoption option, Value value);
   void set_target();
   void add_header(const std::string& line);
+  void set_certificates();
   void set_protocols();
   void set_limits();
   void set_callbacks();

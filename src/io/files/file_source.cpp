@@ -267,6 +267,12 @@ class FileSource final : public ByteSource, public ByteSource::LocalFile {
   }
 
   const ByteSource::LocalFile* local_file() const override { return this; }
+  SharedBytes map_privately() const override {
+    const auto fd = file_->get();
+    SharedBytes mapping = cairn::map_privately(fd->get(), size(), name());
+    file_->check_unchanged(*fd);
+    return mapping;
+  }
   void bring_into_page_cache(const std::atomic<bool>& ended) const override {
     constexpr std::uint64_t kStep = std::uint64_t{512} << 10;  // most disks deliver so much at once
     constexpr std::uint64_t kInFlight = std::uint64_t{16} << 20;

@@ -32,6 +32,9 @@ class ByteSource::LocalFile {
   // not much further ahead. Ends when all of the file is there or `ended` is set. Throws the error
   // that stops it.
   virtual void bring_into_page_cache(const std::atomic<bool>& ended) const = 0;
+  // The whole file as map_privately() maps it. Throws StorageError, UnreadableError if the file is
+  // not what it was.
+  virtual SharedBytes map_privately() const = 0;
 };
 
 // Whether `source` is a file source, or a Windows over one (io/bytes/windows.h).

@@ -230,25 +230,40 @@ struct Unmap {
   }
 };
 
+struct HowToMap {
+  int protection;
+  int flags;
+};
+
+void* map_file(int fd, std::size_t size, const std::string& name, HowToMap how) {
+  void* const start = mmap(nullptr, size, how.protection, how.flags, fd, 0);
+  if (start != MAP_FAILED) return start;
+  const int error = errno;
+  // A mapping takes addresses, not memory. So for such sizes ENOMEM is the fault of the file.
+  if (error == ENOMEM && size > kLargestForSure) {
+    throw UnsupportedError(name + " is larger than this process can map");
+  }
+  throw_storage_error(error, "cannot map " + name);
+}
+
 }  // namespace
 
 SharedBytes map_descriptor(int fd, std::size_t size, const std::string& name,
                            std::function<void()> check_unchanged) {
   if (size == 0) return {};
-  void* start = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
-  if (start == MAP_FAILED) {
-    const int error = errno;
-    // A mapping takes addresses, not memory. So for such sizes ENOMEM is the fault of the file.
-    if (error == ENOMEM && size > kLargestForSure) {
-      throw UnsupportedError(name + " is larger than this process can map");
-    }
-    throw_storage_error(error, "cannot map " + name);
-  }
+  void* start = map_file(fd, size, name, {PROT_READ, MAP_SHARED});
   std::unique_ptr<void, Unmap> mapped(start, Unmap{.size = size});
   mapped.get_deleter().mapping = mappings().add(start, size, name, std::move(check_unchanged));
   return {{static_cast<const std::byte*>(start), size},
           std::shared_ptr<const void>(std::move(mapped)),
           release_pages};
+}
+
+SharedBytes map_privately(int fd, std::size_t size, const std::string& name) {
+  if (size == 0) return {};
+  void* start = map_file(fd, size, name, {PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE});
+  return {{static_cast<const std::byte*>(start), size},
+          std::shared_ptr<const void>(std::unique_ptr<void, Unmap>(start, Unmap{.size = size}))};
 }
 
 GuardedReads::GuardedReads() {

@@ -35,6 +35,11 @@ namespace cairn {
 SharedBytes map_descriptor(int fd, std::size_t size, const std::string& name,
                            std::function<void()> check_unchanged = nullptr);
 
+// Maps the first `size` bytes for reading and writing. Changes go to memory, not to the file. Other
+// code than cairn's uses this mapping, so nothing here guards it: a page that cannot be read raises
+// SIGBUS. Throws as above.
+SharedBytes map_privately(int fd, std::size_t size, const std::string& name);
+
 // While one lives, in whatever thread, unreadable pages are zeros instead of SIGBUS. The thread
 // that made a GuardedReads must also destroy it, and check what was read. The threads of its
 // for_each_parallel() are guarded, too.

@@ -1,0 +1,92 @@
+// Saves a caller's trees in the background, and keeps the newest.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cairn/checkpoint/checkpoint.h"
+#include "cairn/checkpoint/names.h"
+#include "cairn/storage/object_store.h"
+#include "cairn/time.h"
+#include "cairn/value.h"
+
+#include "checkpoint/plan/save_pipeline.h"
+
+namespace cairn {
+
+struct StepSaverOptions {
+  std::string folder = {};
+  NameFormat filename = {};
+  NameFormat latest = {};  // empty: no link
+  std::string run_name = {};
+  std::size_t keep = 0;    // 0: all
+  bool overwrite = false;  // whether checkpoints may be replaced that were there before
+};
+
+// The checkpoints that count for `keep`: those that this saver wrote or, after resume(), found. A
+// save that is under way counts, so that it takes the place of an older one when it is durable.
+class KeptCheckpoints {
+ public:
+  void begin(const std::string& path);
+  void finish(const std::string& path);
+  void remove(const std::string& path);
+  // No save is under way any more: forgets those that were begun and not finished.
+  void drop_unfinished();
+  // Checkpoints that another process wrote, oldest first.
+  void adopt(const std::vector<std::string>& paths);
+
+  bool knows(const std::string& path) const;
+  bool is_adopted(const std::string& path) const;
+  // All except the newest `keep`.
+  std::vector<std::string> superfluous(std::size_t keep) const;
+
+ private:
+  struct Entry {
+    std::string path;
+    bool is_finished = false;
+    bool is_adopted = false;
+  };
+  std::vector<Entry>::iterator find(const std::string& path);
+
+  mutable std::mutex mutex_;
+  std::vector<Entry> entries_;  // oldest first
+};
+
+// Not thread-safe.
+class StepSaver {
+ public:
+  // Throws UsageError for the options.
+  explicit StepSaver(StepSaverOptions options);
+
+  // Returns when the tensors are copied. Throws the error of an earlier save, once, and does not
+  // save then. `name`: below the folder; empty: by the format. `step`: -1 if there is none.
+  void save(const Value& value, const std::string& name, std::int64_t step);
+  void wait();
+  // Finds the newest good checkpoint that an earlier call did not return. It is verified when it is
+  // read, so call this again if it turns out to be damaged.
+  std::optional<FoundCheckpoint> resume(const FindOptions& how);
+
+ private:
+  template <class Call>
+  void forget_failed_saves(const Call& call);
+  void check_is_free(const std::string& path) const;
+  std::string path_of(const NameFormat& name, const Timestamp& timestamp) const;
+  CheckpointInfo info(const Value& value, std::int64_t step) const;
+  SaveJob job_of(const Value& value, const NameFormat& name, std::int64_t step) const;
+
+  const StepSaverOptions options_;
+  const std::shared_ptr<ObjectStore> store_;
+  const std::string folder_;
+  bool may_replace_;
+  std::vector<std::string> tried_;  // what resume() returned
+  const std::shared_ptr<KeptCheckpoints> kept_ = std::make_shared<KeptCheckpoints>();
+  SavePipeline pipeline_;
+};
+
+}  // namespace cairn
