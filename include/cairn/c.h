@@ -34,7 +34,7 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-// What a caller can do about an error, in the order of the classes of cairn/error.h.
+// The kinds of errors, by what a caller can do about them. Each is a class of cairn/error.h.
 typedef enum cairn_status {
   CAIRN_OK = 0,
   CAIRN_USAGE = 1,           // the arguments are impossible

@@ -6,12 +6,14 @@ runs.
 """
 from __future__ import annotations
 
+import codecs
 import collections
 import ctypes
 import datetime
 import enum
 import io
 import pickle
+import sys
 import types
 from typing import Any, Callable, Iterable
 
@@ -62,6 +64,7 @@ class _Storages:
         self._known: dict[tuple[int, Any], tuple] = {}
         self._classes = {getattr(torch, dtype): getattr(torch, name)
                          for name, dtype in _torch.STORAGE_DTYPES.items() if hasattr(torch, dtype)}
+        self._sizes = {None: 1}  # of elements, by dtype
 
     def has_class(self, dtype: Any) -> bool:
         """Whether storages of the dtype have a class."""
@@ -82,10 +85,11 @@ class _Storages:
                 "two tensors share a storage and have different dtypes "
                 f"({self._dtypes[key]} and {dtype}), which a file of PyTorch cannot hold; "
                 "clone() one of them")
-        kind = self._torch.storage.UntypedStorage if dtype is None else self._classes[dtype]
-        size = 1 if dtype is None else self._torch._utils._element_size(dtype)
+        if dtype not in self._sizes:
+            self._sizes[dtype] = self._torch._utils._element_size(dtype)
+        kind = self._torch.UntypedStorage if dtype is None else self._classes[dtype]
         made = ("storage", kind, str(key), _torch.location_of(self._torch, storage),
-                storage.nbytes() // size)
+                storage.nbytes() // self._sizes[dtype])
         self._known[address, dtype] = made
         return made
 
@@ -134,6 +138,9 @@ class _Pickler(pickle.Pickler):
         self._reducers: dict[type, Callable] = {memoryview: _array_of_memory}
         for kind in (*_PLAIN, *_NAMES, datetime.datetime):
             self._reducers[kind] = _by_itself
+        numpy = sys.modules.get("numpy")
+        if numpy:
+            self._reducers[numpy.ndarray] = _array
         self._storage_types: frozenset = frozenset([_Stored])
         if torch:
             self._reducers[torch.Tensor] = self._tensor
@@ -216,6 +223,14 @@ def _by_itself(obj: Any) -> Any:
     return NotImplemented
 
 
+def _array(array: Any) -> Any:
+    if array.dtype.kind not in "biufc" or array.dtype.itemsize > 16:
+        raise _errors.UnsupportedError(
+            f"a numpy array of {array.dtype}; only arrays of numbers can be saved, up to "
+            "complex128: save array.tolist() instead")
+    return NotImplemented
+
+
 def _enum(obj: Any) -> Any:
     return type(obj), (obj.value,)
 
@@ -224,8 +239,10 @@ def _array_of_memory(memory: memoryview) -> Any:
     """A memoryview as a numpy array, or as bytes."""
     numpy = _torch.find_numpy()
     if numpy is None:
-        return bytes, (memory.tobytes(),)
-    return numpy.asarray(memory).__reduce_ex__(_PROTOCOL)
+        return codecs.encode, (memory.tobytes().decode("latin1"), "latin1")
+    array = numpy.asarray(memory)
+    _array(array)
+    return array.__reduce_ex__(_PROTOCOL)
 
 
 def _children(obj: Any) -> Iterable[tuple[str, Any]]:

@@ -177,3 +177,16 @@ class SaverHandle(Handle):
     """A cairn_saver."""
 
     _free = "cairn_saver_free"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._process = os.getpid()
+
+    def is_of_another_process(self) -> bool:
+        """Whether this process was forked later. It has not the thread that would be waited for."""
+        return os.getpid() != self._process
+
+    def free(self) -> None:
+        """As Handle.free()."""
+        if not self.is_of_another_process():
+            super().free()

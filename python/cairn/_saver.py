@@ -1,7 +1,9 @@
 """Saving in the background."""
 from __future__ import annotations
 
+import atexit
 import warnings
+import weakref
 from ctypes import byref, c_void_p
 from types import TracebackType
 from typing import Any, Iterable
@@ -9,6 +11,16 @@ from typing import Any, Iterable
 from . import _decode, _encode, _errors, _library
 from ._checkpoints import Place, text_of, warn_of_skipped
 from ._library import call, taken_text
+
+
+# Those that are not closed. A program that ends waits for their saves.
+_OPEN: weakref.WeakSet[Saver] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    for saver in list(_OPEN):
+        saver._close_and_warn()
 
 
 class Saver:
@@ -27,7 +39,8 @@ class Saver:
                 saver.save_async({"model": model.state_dict(), "step": step}, step=step)
 
     Each checkpoint is as durable as that of ``cairn.save``. A process that is killed at any moment
-    leaves the previous one. In a job of several processes, only one of them uses a Saver.
+    leaves the previous one. A program that ends without close() waits for the save under way. In a
+    job of several processes, only one of them uses a Saver.
 
     :param place: the folder of the run: a path, or a URI of a store.
     :param keep: how many checkpoints to keep; the oldest of this run are removed when a newer one
@@ -60,6 +73,7 @@ class Saver:
             text_of(place), filename.encode(), None if latest is None else latest.encode(),
             run_name.encode(), keep or 0, overwrite)
         call("cairn_saver_new", byref(options), byref(self._handle.pointer))
+        _OPEN.add(self)
 
     def save_async(self, state: Any, *, step: int | None = None, name: str | None = None) -> bool:
         """Copies the state and returns; a thread saves the copy.
@@ -117,12 +131,24 @@ class Saver:
 
     def close(self) -> None:
         """Waits as wait() does, and ends the thread. Does nothing the second time."""
-        if not self._handle.pointer.value:
+        if not self._handle.pointer.value or self._handle.is_of_another_process():
             return
+        _OPEN.discard(self)
         try:
             self.wait()
         finally:
             self._handle.free()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_handle"):
+            self._close_and_warn()
+
+    def _close_and_warn(self) -> None:
+        """Closes it where no error can be raised."""
+        try:
+            self.close()
+        except _errors.Error as e:
+            warnings.warn(f"a save failed: {e}", _errors.CheckpointWarning, stacklevel=2)
 
     def __enter__(self) -> Saver:
         return self

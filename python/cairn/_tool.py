@@ -19,10 +19,11 @@ _BY_EXIT_CODE: dict[int, type[_errors.Error]] = {
 _DONE = 0
 _BAD_ANSWER = 1  # a checkpoint is damaged
 _NOT_FOUND = 3
+_DAMAGED = 4
 
 
-def _error(code: int, message: str) -> _errors.Error:
-    error = _BY_EXIT_CODE.get(code, _errors.Error)(message)
+def _error(code: int, message: str, kind: type[_errors.Error] | None = None) -> _errors.Error:
+    error = (kind or _BY_EXIT_CODE.get(code, _errors.Error))(message)
     error.exit_code = code
     return error
 
@@ -51,24 +52,37 @@ def _run(command: str, places: Iterable[Place], options: Mapping[str, Any]) -> t
         raise _error(code, (err or "").strip().removeprefix("cairn: "))
     said = json.loads(out)
     if said.get("error"):
-        raise _error(code, said["error"])
+        raise _error(code, said["error"], getattr(_errors, said["error_class"]))
     return code, said
+
+
+def _is_damaged(row: Mapping[str, Any]) -> bool:
+    return bool(row["damage"]) or bool(row["problem"])
+
+
+def _damage_of(row: Mapping[str, Any]) -> str:
+    """A line about a checkpoint that is not whole."""
+    places = [f"{', '.join(damage['tensors']) or damage['record'] or 'the file'}, bytes "
+              f"{damage['begin']} to {damage['end']}: {damage['what']}" for damage in row["damage"]]
+    return f"{row['path']} is damaged: " + "; ".join(places or [row["problem"]])
 
 
 def verify(place: Place, *, full: bool = True, recursive: bool = False) -> list[dict[str, Any]]:
     """Checks a checkpoint, or all that are directly in a folder. A dict for each of them.
 
-    Its ``state`` is "ok", or else says what it is; ``damage`` names the damaged tensors and bytes.
-    Damage is an answer, not an error.
+    Raises CorruptError, which names what is damaged: the tensors, and the bytes of the file.
 
     :param full: check every byte. Otherwise structure and sizes only.
     :param recursive: look into the folders below, too.
     """
     code, answer = _run("verify", [place], {"full": full, "recursive": recursive})
-    if code not in (_DONE, _BAD_ANSWER):
-        problems = [row["problem"] for row in answer["files"] if row["problem"]]
-        raise _error(code, problems[0] if problems else f"{place}: there is no checkpoint")
-    return answer["files"]
+    rows = answer["files"]
+    if code == _DONE:
+        return rows
+    if code == _BAD_ANSWER:
+        raise _error(_DAMAGED, "\n".join(map(_damage_of, filter(_is_damaged, rows))))
+    problems = [row["problem"] for row in rows if row["problem"]]
+    raise _error(code, problems[0] if problems else f"{place}: there is no checkpoint")
 
 
 def ls(place: Place, *, recursive: bool = False, verify: bool = False,

@@ -137,7 +137,7 @@ cairn_status cairn_tree_map(cairn_tree* tree, cairn_error** error) {
     }
     cairn::map_file(*tree);
     cairn::allocate(*tree);
-    // What is not mapped is verified again as it is read.
+    // The other storages are checked once more as they are read.
     cairn::read_tree(*tree, cairn::Verify::kQuick,
                      [&](const cairn_bytes& place) { return cairn::is_mapped(*tree, place); });
   });

@@ -1,12 +1,17 @@
 #include "c/error.h"
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <new>
+#include <string_view>
 
 #include "cairn/error.h"
 #include "cairn/exit_code.h"
+
+#include "core/error_class.h"
 
 struct cairn_error {
   cairn_status status = CAIRN_OTHER;
@@ -19,31 +24,23 @@ struct cairn_error {
 namespace cairn {
 namespace {
 
-// What cannot be allocated any more.
+// The error for the case that there is no memory for another one.
 cairn_error& no_memory() {
   static cairn_error error{.status = CAIRN_OUT_OF_MEMORY, .message = "out of memory"};
   return error;
 }
 
-template <class Kind>
-bool is(const std::exception& error) {
-  return dynamic_cast<const Kind*>(&error) != nullptr;
-}
+// In the order of cairn_status, without CAIRN_OK.
+constexpr std::array<std::string_view, 12> kClasses = {
+    "UsageError",       "NotFoundError", "AlreadyExistsError", "CorruptError",
+    "UnsupportedError", "MismatchError", "StorageError",       "UnreadableError",
+    "OutOfMemoryError", "BusyError",     "CancelledError",     "TrainingError"};
+static_assert(kClasses.size() == CAIRN_TRAINING);
 
 cairn_status status_of(const std::exception& error) {
-  if (is<UsageError>(error)) return CAIRN_USAGE;
-  if (is<NotFoundError>(error)) return CAIRN_NOT_FOUND;
-  if (is<AlreadyExistsError>(error)) return CAIRN_ALREADY_EXISTS;
-  if (is<CorruptError>(error)) return CAIRN_CORRUPT;
-  if (is<UnsupportedError>(error)) return CAIRN_UNSUPPORTED;
-  if (is<MismatchError>(error)) return CAIRN_MISMATCH;
-  if (is<UnreadableError>(error)) return CAIRN_UNREADABLE;
-  if (is<StorageError>(error)) return CAIRN_STORAGE;
-  if (is<OutOfMemoryError>(error) || is<std::bad_alloc>(error)) return CAIRN_OUT_OF_MEMORY;
-  if (is<BusyError>(error)) return CAIRN_BUSY;
-  if (is<CancelledError>(error)) return CAIRN_CANCELLED;
-  if (is<TrainingError>(error)) return CAIRN_TRAINING;
-  return CAIRN_OTHER;
+  const auto found = std::ranges::find(kClasses, error_class(error));
+  return found == kClasses.end() ? CAIRN_OTHER
+                                 : static_cast<cairn_status>(found - kClasses.begin() + 1);
 }
 
 cairn_error* error_of(const std::exception& error) {

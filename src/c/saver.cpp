@@ -171,6 +171,11 @@ std::optional<FoundCheckpoint> StepSaver::resume(const FindOptions& how) {
   options.except = tried_;
   options.store = store_;
   std::vector<std::string> paths;
+  if (!options_.run_name.empty()) {
+    options.on_other_run = [&](const std::string& path, const std::string& run_name) {
+      how.on_skip(path, "it belongs to the run " + run_name);
+    };
+  }
   options.on_older = [&](const std::string& path, const Timestamp&) { paths.push_back(path); };
   auto found = find_newest(folder_, std::move(options));
   may_replace_ = true;

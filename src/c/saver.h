@@ -69,7 +69,7 @@ class StepSaver {
   void save(const Value& value, const std::string& name, std::int64_t step);
   void wait();
   // Finds the newest good checkpoint that an earlier call did not return. It is verified when it is
-  // read, so call this again if it turns out to be damaged.
+  // read, so call this again if it turns out to be damaged. `how` needs an on_skip.
   std::optional<FoundCheckpoint> resume(const FindOptions& how);
 
  private:

@@ -97,6 +97,7 @@ TEST(ToolTest, WithJsonAnErrorIsAnObjectToo) {
   EXPECT_EQ(answer.code, 3);
   const auto object = nlohmann::json::parse(answer.out);
   EXPECT_EQ(object["exit_code"], 3);
+  EXPECT_EQ(object["error_class"], "NotFoundError");
   EXPECT_THAT(object["error"].get<std::string>(), HasSubstr("no-such-file.pt"));
 }
 

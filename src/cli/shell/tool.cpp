@@ -8,6 +8,7 @@
 #include <memory>
 #include <new>
 #include <sstream>
+#include <string_view>
 #include <system_error>
 
 #include "cairn/error.h"
@@ -16,6 +17,7 @@
 #include "cli/shell/nearest.h"
 #include "cli/view/joined.h"
 #include "cli/view/printable_stream.h"
+#include "core/error_class.h"
 #include "core/text/json.h"
 #include "core/text/json_text.h"
 #include "core/text/printable.h"
@@ -56,11 +58,14 @@ void add_global_options(CLI::App& app, GlobalOptions& options) {
 struct Failure {
   std::string message;
   ExitCode code = kFailed;
+  std::string_view error_class = "UsageError";
 };
 
 int report(const Failure& failure, bool as_json, std::ostream& out, std::ostream& err) {
   if (as_json) {
-    const Json object = {{"error", failure.message}, {"exit_code", static_cast<int>(failure.code)}};
+    const Json object = {{"error", failure.message},
+                         {"error_class", failure.error_class},
+                         {"exit_code", static_cast<int>(failure.code)}};
     out << json_text(object, 1) << "\n";
   }
   err << "cairn: " << printable(failure.message) << "\n";
@@ -200,7 +205,7 @@ int run_command(const std::vector<std::string>& arguments, std::ostream& out, st
     return report({message, kFailed}, asks_for_json(arguments), out, err);
   } catch (const std::exception& error) {
     const std::string message = memory_problem(error).value_or(error.what());
-    return report({message, exit_code_of(error)}, options.json, out, err);
+    return report({message, exit_code_of(error), error_class(error)}, options.json, out, err);
   }
 }
 
