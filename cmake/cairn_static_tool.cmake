@@ -8,19 +8,13 @@ set(OPENSSL_USE_STATIC_LIBS ON)
 
 if(CAIRN_BUILD_NET)
   if(NOT EXISTS "${CAIRN_STATIC_CURL}/lib/libcurl.a")
-    message(FATAL_ERROR "There is no static libcurl in \"${CAIRN_STATIC_CURL}\". Run tools/static_curl FOLDER "
-                        "and add -DCAIRN_STATIC_CURL=FOLDER, or leave out the network stores with "
-                        "-DCAIRN_BUILD_NET=OFF")
+    message(FATAL_ERROR "There is no static libcurl in \"${CAIRN_STATIC_CURL}\". Run "
+                        "tools/static_curl FOLDER and add -DCAIRN_STATIC_CURL=FOLDER, or leave out "
+                        "the network stores with -DCAIRN_BUILD_NET=OFF")
   endif()
   find_package(OpenSSL REQUIRED)
   set(CURL_INCLUDE_DIRS "${CAIRN_STATIC_CURL}/include")
   add_library(cairn_static_curl INTERFACE)
-  target_link_libraries(cairn_static_curl INTERFACE "${CAIRN_STATIC_CURL}/lib/libcurl.a" OpenSSL::SSL)
+  target_link_libraries(cairn_static_curl INTERFACE "${CAIRN_STATIC_CURL}/lib/libcurl.a"
+                                                    OpenSSL::SSL)
 endif()
-
-# cairn_link_statically(PROGRAM): takes the compilers' own libraries into the program, and what glibc
-# 2.34 does not have. fmt is compiled in, so that its shared library is not needed any more.
-function(cairn_link_statically program)
-  target_sources(${program} PRIVATE static/fmt.cpp static/newer_glibc.cpp)
-  target_link_options(${program} PRIVATE -static-libstdc++ -static-libgcc LINKER:--as-needed)
-endfunction()

@@ -202,7 +202,9 @@ def _numpy_names(numpy: Any) -> dict[tuple[str, str], Any]:
     """numpy's names. Arrays and scalars of numbers only."""
     def dtype(code: str, align: bool = False, copy: bool = True) -> Any:
         if not _NUMBER.fullmatch(code):
-            raise pickle.UnpicklingError(f"a numpy dtype {code!r}")
+            raise _errors.UnsupportedError(
+                f"it holds a numpy array or dtype of {code!r}, and cairn loads only numbers; load "
+                "it with torch.load, if you trust it, and save array.tolist() instead")
         return numpy.dtype(code)
 
     def reconstruct(kind: Any, shape: tuple, code: bytes) -> Any:
@@ -279,8 +281,8 @@ def decode(tree: Tree, what: str, map_location: Any, mmap: bool, allow: Any) -> 
         tree.read([])
     try:
         return _Unpickler(text, storages, known, allowed).load()
-    except _errors.Error:
-        raise
+    except _errors.Error as e:
+        raise type(e)(f"{what}: {e}") from e.__cause__
     except Exception as e:
         raise _errors.UnsupportedError(
             f"{what}: Python cannot rebuild an object of it: {type(e).__name__}: {e}") from e

@@ -146,7 +146,9 @@ class _Pickler(pickle.Pickler):
             self._reducers[torch.Tensor] = self._tensor
             self._reducers[torch.nn.Parameter] = self._parameter
             self._storage_types |= {torch.storage.TypedStorage, torch.UntypedStorage}
-        self.refused: Any = None  # the object that was refused
+        # The last object that was looked at, and the last one that is no class or function.
+        self.last: Any = None
+        self.last_object: Any = None
 
     def persistent_id(self, obj: Any) -> Any:
         if type(obj) not in self._storage_types:
@@ -161,7 +163,9 @@ class _Pickler(pickle.Pickler):
         reduce = self._reducers.get(kind)
         if reduce is None:
             reduce = self._reducers[kind] = self._reducer_of(kind, obj)
-        self.refused = obj
+        self.last = obj
+        if not isinstance(obj, _NAMES):
+            self.last_object = obj
         return reduce(obj)
 
     def _reducer_of(self, kind: type, obj: Any) -> Callable:
@@ -250,6 +254,8 @@ def _children(obj: Any) -> Iterable[tuple[str, Any]]:
         return [(str(key), value) for key, value in obj.items()]
     if isinstance(obj, (list, tuple)):
         return [(str(i), value) for i, value in enumerate(obj)]
+    if isinstance(obj, (enum.Enum, *_NAMES)):
+        return []
     return list(getattr(obj, "__dict__", {}).items())
 
 
@@ -268,6 +274,12 @@ def path_in(root: Any, wanted: Any) -> str:
     return ""
 
 
+def _where(root: Any, pickler: _Pickler) -> str:
+    """ "state/optimizer: ", where the pickler stopped. Empty if that is the tree itself."""
+    path = path_in(root, pickler.last) or path_in(root, pickler.last_object)
+    return f"{path}: " if path else ""
+
+
 def encode(obj: Any, allow: Iterable[type], pinned: Pinned) -> tuple[Tree, Any]:
     """The tree of an object, and what must live as long as the tree is used."""
     allowed = _classes.allowed_classes(allow)
@@ -276,13 +288,11 @@ def encode(obj: Any, allow: Iterable[type], pinned: Pinned) -> tuple[Tree, Any]:
     try:
         pickler.dump(obj)
     except _errors.Error as e:
-        path = path_in(obj, pickler.refused)
-        raise type(e)(f"{path}: {e}" if path else str(e)) from e.__cause__
+        raise type(e)(_where(obj, pickler) + str(e)) from e.__cause__
     except (pickle.PicklingError, TypeError, AttributeError) as e:
-        path = path_in(obj, pickler.refused)
         raise _errors.UnsupportedError(
-            f"{path + ': ' if path else ''}Python cannot pickle it: {e}; leave it out, or save a "
-            "plain dict of its content") from e
+            f"{_where(obj, pickler)}Python cannot pickle it: {e}; leave it out, or save a plain "
+            "dict of its content") from e
     if pickler.storages is None:
         array, owners, count = (Bytes * 1)(), [], 0
     else:

@@ -1,4 +1,5 @@
 """Classes: allowed ones, and all others, of which nothing may run."""
+import enum
 import io
 import os
 import pickle
@@ -37,6 +38,14 @@ def test_other_classes_are_refused_with_their_path(path):
         with pytest.raises(cairn.UnsupportedError, match="deep/0"):
             cairn.save({"deep": [thing]}, path)
     assert not os.path.exists(path)
+
+
+def test_a_class_that_python_cannot_pickle_is_named_where_it_is(path):
+    class Local(enum.Enum):
+        A = 1
+
+    with pytest.raises(cairn.UnsupportedError, match="^phase: .*Local"):
+        cairn.save({"phase": Local.A}, path, allow=[Local])
 
 
 def test_a_refused_class_runs_no_code(path):

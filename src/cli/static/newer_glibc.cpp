@@ -4,7 +4,7 @@
 // own.
 #include <dlfcn.h>
 #include <link.h>
-#include <unistd.h>
+#include <sys/random.h>
 
 #include <complex>
 #include <cstdint>
