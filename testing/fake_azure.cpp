@@ -37,7 +37,7 @@ std::string of_query(const ReceivedRequest& asked, const std::string& name) {
 
 std::string escaped_name(const std::string& name) {
   const bool is_text =
-      std::none_of(name.begin(), name.end(), [](char c) { return c >= 0 && c < 0x20; });
+      std::none_of(name.begin(), name.end(), [](unsigned char c) { return c < 0x20; });
   std::string text;
   for (const char c : name) {
     const std::byte byte = static_cast<std::byte>(c);

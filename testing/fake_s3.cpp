@@ -79,9 +79,9 @@ std::string encoded_key(const std::string& key) {
 // Escapes a key as XML text.
 std::string escaped_key(const std::string& key) {
   std::string text;
-  for (const char c : key) {
+  for (const unsigned char c : key) {
     const bool is_plain = c != '&' && c != '<' && c != '>' && c >= ' ';
-    text += is_plain || c < 0 ? std::string(1, c) : "&#" + std::to_string(int{c}) + ";";
+    text += is_plain ? std::string(1, static_cast<char>(c)) : "&#" + std::to_string(c) + ";";
   }
   return text;
 }

@@ -33,7 +33,7 @@ struct CurlApi {
   decltype(&::curl_slist_append) slist_append;
   decltype(&::curl_slist_free_all) slist_free_all;
 
-  // What a request without a ca_file trusts. Both are empty if libcurl itself knows that.
+  // Trusted certificates, for requests that name none. Both are empty if libcurl has a default.
   std::string ca_file = {};
   std::string ca_folder = {};
   // Advice for an error of a certificate, if the machine has none to trust.

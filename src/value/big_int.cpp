@@ -13,7 +13,9 @@ constexpr std::size_t kMaxDecimalBytes = 1800;  // 4,335 digits
 
 // Replaces the number by its absolute value. Returns whether it was negative.
 bool make_positive(std::string& twos_complement) {
-  if (twos_complement.empty() || twos_complement.back() >= 0) return false;
+  if (twos_complement.empty() || static_cast<signed char>(twos_complement.back()) >= 0) {
+    return false;
+  }
   unsigned carry = 1;
   for (char& c : twos_complement) {
     const unsigned v = (~static_cast<unsigned>(static_cast<unsigned char>(c)) & 0xFF) + carry;

@@ -8,7 +8,7 @@ namespace cairn::pickle {
 namespace {
 
 bool is_ascii(std::string_view text) {
-  return std::none_of(text.begin(), text.end(), [](char c) { return c < 0; });
+  return std::none_of(text.begin(), text.end(), [](unsigned char c) { return c >= 0x80; });
 }
 
 // Returns the length of the sequence that starts with `lead`; 0 if no sequence starts with it. Sets

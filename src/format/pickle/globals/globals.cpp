@@ -26,8 +26,8 @@ std::string_view modern_name(std::string_view module, std::string_view name) {
 
 // Names are put into messages, and written to files in which a line feed ends a name.
 void check_name(std::string_view part) {
-  const bool is_plain = std::all_of(part.begin(), part.end(),
-                                    [](char c) { return c < 0 || (c >= ' ' && c != '\x7f'); });
+  const bool is_plain =
+      std::all_of(part.begin(), part.end(), [](unsigned char c) { return c >= ' ' && c != 0x7F; });
   if (part.empty() || !is_plain || !is_utf8(part)) {
     throw CorruptError("the pickle has a class name that is not a valid name");
   }

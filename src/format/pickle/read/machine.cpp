@@ -177,7 +177,7 @@ bool Machine::run_memo(Op op) {
 
 void Machine::push_integer(std::string_view twos_complement) {
   // Drops superfluous sign bytes, so that equal numbers have equal bytes.
-  const auto is_sign = [](char byte, char below) {
+  const auto is_sign = [](char byte, signed char below) {
     return (byte == '\0' && below >= 0) || (byte == '\xff' && below < 0);
   };
   while (twos_complement.size() > 1 &&
@@ -188,7 +188,8 @@ void Machine::push_integer(std::string_view twos_complement) {
     push(graph_.add(Value(BigInt{std::string(twos_complement)})));
     return;
   }
-  const bool is_negative = !twos_complement.empty() && twos_complement.back() < 0;
+  const bool is_negative =
+      !twos_complement.empty() && static_cast<signed char>(twos_complement.back()) < 0;
   std::uint64_t value = is_negative ? ~std::uint64_t{0} : 0;
   std::memcpy(&value, twos_complement.data(), twos_complement.size());
   push(graph_.add_integer(static_cast<std::int64_t>(value)));
