@@ -3,7 +3,8 @@
 
     tool_package_test.py CPACK BUILD_FOLDER WORK_FOLDER SOURCE_FOLDER
 
-Exits with 77 where dpkg-dev or file is missing. tools/try_packages tries all packages in a clean Debian.
+Exits with 77 where dpkg-dev or file is missing. tools/try_packages tries all packages in a clean
+Debian.
 """
 import gzip
 import pathlib
