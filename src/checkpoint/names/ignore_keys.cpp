@@ -15,9 +15,9 @@ namespace {
 
 // Removes the parts of one tree that match the patterns. Every node is matched, even below a
 // removed one, so that unmatched() is right for each pattern.
-class Removal {
+class KeyRemoval {
  public:
-  explicit Removal(const std::vector<std::string>& patterns) : patterns_(patterns) {}
+  explicit KeyRemoval(const std::vector<std::string>& patterns) : patterns_(patterns) {}
 
   // Returns `root` without the parts that match, or nullopt if nothing matches.
   std::optional<Value> filtered(const Value& root) { return filtered(root, patterns_.begin()); }
@@ -100,7 +100,7 @@ std::vector<std::string> IgnoreKeys::apply(Value& root) const {
   const bool had_state = root.find("state") != nullptr;
   std::vector<std::string> unmatched;
   if (const auto* patterns = std::get_if<std::vector<std::string>>(&rule_)) {
-    Removal removal(*patterns);
+    KeyRemoval removal(*patterns);
     if (auto filtered = removal.filtered(root)) root = std::move(*filtered);
     unmatched = removal.unmatched();
   } else {
