@@ -3,6 +3,7 @@
 
     doc_blocks.py cpp PAGE OUT           write the translation unit of the page's `cpp` blocks
     doc_blocks.py run PAGE --path BIN    run its `console` blocks, with the programs in BIN
+    doc_blocks.py python PAGE            run its `python` blocks
 
 A `cpp` block is the body of a function, or stands at file level if a line of it begins as TOP_LEVEL
 says. What it needs besides stands in comments of HTML directly before it, which no reader sees:
@@ -16,11 +17,17 @@ All `console` blocks of a page are one session of bash in a new folder. Lines th
 are commands (continued after a backslash, or by lines that begin with "> "), the others what is
 printed. A line "..." stands for any lines; numbers, times, sizes, hashes, dates, the name of the
 host and the path of the folder may differ. "# exit 3" behind a command is the exit code wanted.
+
+All `python` blocks of a page are one program in a new folder. Comments before a block:
+
+    <!-- python: x = 1 -->                        code before the block's
+    <!-- python needs MODULE -->                  left out where MODULE cannot be imported
 """
 import argparse
 import collections
 import contextlib
 import difflib
+import importlib.util
 import os
 import pathlib
 import re
@@ -35,7 +42,7 @@ TIMEOUT = 500  # seconds, for a page's session
 
 PIECE = re.compile(r"<!--(?P<comment>.*?)-->|^(?P<indent> *)(?P<fence>```+)(?P<language>[\w+-]*)"
                    r"[^\n]*\n(?P<code>.*?)^ *(?P=fence)[ \t]*$", re.M | re.S)
-COMMENT = re.compile(r"\s*(?P<kind>cpp top:|cpp:|same as\b)\s*")
+COMMENT = re.compile(r"\s*(?P<kind>cpp top:|cpp:|same as\b|python:|python needs\b)\s*")
 TOP_LEVEL = re.compile(r"^(#include|struct |class |template|namespace |using |int main"
                        r"|// top level)", re.M)
 INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b.*$", re.M)
@@ -67,11 +74,12 @@ def groups(page, text):
     for piece in pieces(text):
         if piece.kind == "cpp top:":
             yield piece, []
-        elif piece.kind in ("cpp:", "same as"):
+        elif piece.kind in ("cpp:", "same as", "python:", "python needs"):
             comments.append(piece)
         else:
-            if piece.kind != "cpp" and any(c.kind == "cpp:" for c in comments):
-                sys.exit(f"{page}:{comments[0].line}: no cpp block follows this comment")
+            for language in ("cpp", "python"):
+                if piece.kind != language and any(c.kind.startswith(language) for c in comments):
+                    sys.exit(f"{page}:{comments[0].line}: no {language} block follows this comment")
             yield piece, comments
             comments = []
     if comments:
@@ -222,10 +230,24 @@ def run(page, text, path):
     return not problems and len(printed) == len(session)
 
 
+def run_python(page, text):
+    """Runs the `python` blocks; an exception's lines are those of the page."""
+    names = {"__name__": "__main__"}
+    for block, comments in groups(page, text):
+        missing = [c.text.strip() for c in comments if c.kind == "python needs"
+                   and importlib.util.find_spec(c.text.strip()) is None]
+        if block.kind == "python" and missing:
+            print(f"{page}:{block.line}: left out, no {', '.join(missing)}")
+        elif block.kind == "python":
+            for part in [*(c for c in comments if c.kind == "python:"), block]:
+                code = "\n" * (part.line - 1) + part.text
+                exec(compile(code, page, "exec"), names)  # pylint: disable=exec-used
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("mode", choices=("cpp", "run"))
+    parser.add_argument("mode", choices=("cpp", "run", "python"))
     parser.add_argument("page", type=pathlib.Path)
     parser.add_argument("out", type=pathlib.Path, nargs="?")
     parser.add_argument("--path", type=lambda path: pathlib.Path(path).resolve())
@@ -236,6 +258,10 @@ def main():
     if arguments.mode == "run":
         signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # and bash with it
         sys.exit(not run(page, text, arguments.path))
+    if arguments.mode == "python":
+        with tempfile.TemporaryDirectory(prefix="cairn-docs-") as folder, contextlib.chdir(folder):
+            run_python(page, text)
+        return
     arguments.out.write_text(translation_unit(page, text), encoding="utf-8")
 
 

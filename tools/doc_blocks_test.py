@@ -3,6 +3,7 @@
 import contextlib
 import io
 import textwrap
+import traceback
 import unittest
 
 import doc_blocks
@@ -107,6 +108,36 @@ class SessionTest(unittest.TestCase):
         self.assertIn("a.md:3: the session ended", self.problems("$ true\n$ exit 0\n$ true\n"))
         with self.assertRaisesRegex(SystemExit, "a.md:2: the session begins without"):
             self.problems("true\n")
+
+
+class PythonTest(unittest.TestCase):
+    def run_page(self, page):
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            doc_blocks.run_python("a.md", page)
+        return out.getvalue()
+
+    def test_all_blocks_are_one_program(self):
+        page = "<!-- python: a = 1 -->\n" + fenced("python", "b = a + 1\n") + fenced("sh", "no\n")
+        self.assertEqual(self.run_page(page + fenced("python", "print(a, b)\n")), "1 2\n")
+
+    def test_an_error_has_the_pages_line(self):
+        try:
+            self.run_page("# A\n\n" + fenced("python", "a = 0\n1 / a\n"))
+            self.fail("no error")
+        except ZeroDivisionError as error:
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            self.assertEqual((place.filename, place.lineno), ("a.md", 5))
+
+    def test_what_is_missing_leaves_a_block_out(self):
+        page = "<!-- python needs no_such_module -->\n" + fenced("python", "1 / 0\n")
+        self.assertEqual(self.run_page(page), "a.md:3: left out, no no_such_module\n")
+        page = "<!-- python needs unittest -->\n" + fenced("python", "print(1)\n")
+        self.assertEqual(self.run_page(page), "1\n")
+
+    def test_a_comment_without_a_block_is_an_error(self):
+        with self.assertRaisesRegex(SystemExit, "a.md:1: no python block"):
+            self.run_page("<!-- python: a = 1 -->\n" + fenced("cpp", "int a;\n"))
 
 
 if __name__ == "__main__":

@@ -30,9 +30,10 @@ class Here:
         with tempfile.TemporaryDirectory() as path:
             yield pathlib.Path(path)
 
-    def run(self, script, arguments, folder):
+    def run(self, script, arguments, folder, environment=()):
         del folder
-        subprocess.run([sys.executable, script, *map(str, arguments)], check=True)
+        subprocess.run(["env", *environment, sys.executable, script, *map(str, arguments)],
+                       check=True)
 
 
 class Root:
@@ -50,7 +51,8 @@ class Root:
         text = str(argument)
         return text.removeprefix(str(self.path)) if text.startswith(f"{self.path}/") else text
 
-    def run(self, script, arguments, folder):
+    def run(self, script, arguments, folder, environment=()):
+        """With "NAME=VALUE"s as its environment beside what every run has."""
         copy = pathlib.Path(shutil.copy(script, folder))
         shutil.copy(__file__, folder)
         inside = [self.inside(argument) for argument in (copy, *arguments)]
@@ -59,7 +61,7 @@ class Root:
                         f"--root={self.path}", "--mount-proc", "--wd=/tmp", "env", "-i",
                         "PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8", "USE_LIBUV=0",
                         "OMP_NUM_THREADS=1", "PYTHONDONTWRITEBYTECODE=1",
-                        "python3", *inside], check=True)
+                        *environment, "python3", *inside], check=True)
 
 
 def roots():
