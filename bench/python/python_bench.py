@@ -9,7 +9,8 @@ ratios of medians. Each save makes a new file, on a disk that has nothing left t
 is after fsync() of the file and of its folder. Loads are of files in the page cache. What is not
 installed is left out. The exit code is 1 if a ratio misses its goal.
 
-Needs three times MIB of memory and six times of disk in FOLDER, on a machine that does nothing else.
+Needs three times MIB of memory, and six times of disk in FOLDER, on a machine that does nothing
+else.
 """
 import argparse
 import gc

@@ -6,19 +6,13 @@ The run `adamw_cosine` of tests/data/composer-0.33: three epochs of five batches
 batch into FOLDER, keeps the newest three checkpoints, and writes the final weights to OUT.
 """
 import argparse
-import sys
-import types
 
 import torch
 
-# A client of a service that Composer logs to, and a maker of run names: imported, never called.
-for name in ("mcli", "coolname"):
-    sys.modules[name] = types.ModuleType(name)
+import composer
+from composer import algorithms, models, optim
 
-import composer  # noqa: E402  # pylint: disable=wrong-import-position
-from composer import algorithms, models, optim  # noqa: E402  # pylint: disable=wrong-import-position
-
-import cairn.composer  # noqa: E402  # pylint: disable=wrong-import-position
+import cairn.composer
 
 
 def data_loader(file):
