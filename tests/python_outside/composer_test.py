@@ -84,6 +84,12 @@ class ComposerTest(unittest.TestCase):
         self.assert_near(self.composer("back", "back.pt", "--load",
                                        self.root.inside(checkpoint)), 1e-5)
 
+    def test_the_code_in_the_documents_runs(self):
+        page = self.folder / "python.md"
+        page.write_bytes((package.ROOT / "docs" / "python.md").read_bytes())
+        self.root.run(package.ROOT / "tools" / "doc_blocks.py", ["python", page], self.folder,
+                      [f"PYTHONPATH={self.root.inside(self.folder)}"])
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])
