@@ -51,7 +51,7 @@ def main():
     trainer.fit()
     print("saved", *trainer.saved_checkpoints)
     trainer.close()
-    torch.save(net.state_dict(), arguments.out)
+    torch.save(trainer.state.model.state_dict(), arguments.out)
 
 
 if __name__ == "__main__":
