@@ -6,8 +6,9 @@
 
 Every round does each row once, so that they share the machine's moods; the table has medians, and
 ratios of medians. Each save makes a new file, on a disk that has nothing left to write; "durable"
-is after fsync() of the file and of its folder. Loads are of files in the page cache. What is not
-installed is left out. The exit code is 1 if a ratio misses its goal.
+is after fsync() of the file and of its folder. Loads are of files in the page cache, or "cold", of
+files that were dropped from it. What is not installed is left out. The exit code is 1 if a ratio
+misses its goal.
 
 Needs three times MIB of memory, and six times of disk in FOLDER, on a machine that does nothing
 else.
@@ -16,7 +17,6 @@ import argparse
 import gc
 import os
 import pathlib
-import shutil
 import statistics
 import sys
 import tempfile
@@ -44,6 +44,7 @@ RATIOS = [
     ("stall of a save in the background", "Saver.save_async, stall", "DCP async_save, stall", None),
     ("the same until it is durable", "Saver.save_async, durable", "DCP async_save, written", None),
     ("verified load", "cairn.load", "torch.load", 0.6),
+    ("verified load, cold", "cairn.load, cold", "torch.load, cold", None),
     ("verified load", "cairn.load", "safetensors.load_file", None),
 ]
 
@@ -63,6 +64,20 @@ def sync(path):
         descriptor = os.open(name, os.O_RDONLY)
         os.fsync(descriptor)
         os.close(descriptor)
+
+
+def read_through(path):
+    """Brings a file into the page cache: cairn's saves go past it."""
+    with open(path, "rb", buffering=0) as file:
+        while file.read(1 << 24):
+            pass
+
+
+def drop(path):
+    """Drops a file that is on the disk from the page cache."""
+    descriptor = os.open(path, os.O_RDONLY)
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.close(descriptor)
 
 
 class Turn:
@@ -87,13 +102,17 @@ class Turn:
                 ("DCP async_save, stall", lambda: pending.append(
                     async_save(self.state, checkpoint_id=self.folder / "dcp"))),
                 ("DCP async_save, written", lambda: pending[0].result()))
-        self.time_steps(("torch.load", lambda: torch.load(path)))
-        self.time_steps(("cairn.load", lambda: cairn.load(mine)))
+        for where, prepare in (("", read_through), (", cold", drop)):
+            prepare(path)
+            self.time_steps((f"torch.load{where}", lambda: torch.load(path)))
+            prepare(mine)
+            self.time_steps((f"cairn.load{where}", lambda: cairn.load(mine)))
         if safetensors:
             other = self.folder / "model.safetensors"
             self.time_steps(
                 ("safetensors.save_file", lambda: safetensors.torch.save_file(self.state, other)),
                 ("safetensors.save_file + fsync", lambda: sync(other)))
+            read_through(other)
             self.time_steps(("safetensors.load_file",
                              lambda: safetensors.torch.load_file(other)))
         return self.seconds
