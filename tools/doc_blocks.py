@@ -36,6 +36,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import types
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TIMEOUT = 500  # seconds, for a page's session
@@ -232,7 +233,8 @@ def run(page, text, path):
 
 def run_python(page, text):
     """Runs the `python` blocks; an exception's lines are those of the page."""
-    names = {"__name__": "__main__"}
+    program = types.ModuleType("page")
+    sys.modules["page"] = program  # where pickle looks for the page's classes
     for block, comments in groups(page, text):
         missing = [c.text.strip() for c in comments if c.kind == "python needs"
                    and importlib.util.find_spec(c.text.strip()) is None]
@@ -241,7 +243,7 @@ def run_python(page, text):
         elif block.kind == "python":
             for part in [*(c for c in comments if c.kind == "python:"), block]:
                 code = "\n" * (part.line - 1) + part.text
-                exec(compile(code, page, "exec"), names)  # pylint: disable=exec-used
+                exec(compile(code, page, "exec"), vars(program))  # pylint: disable=exec-used
 
 
 def main():
