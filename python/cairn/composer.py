@@ -12,7 +12,7 @@ them. This module imports Composer; `import cairn` does not.
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable, Iterable, Optional, Union
 
 import cairn
 
@@ -61,7 +61,7 @@ class CheckpointSaver(callbacks.CheckpointSaver):
         num_checkpoints_to_keep: int = -1,
         weights_only: bool = False,
         ignore_keys: Optional[Union[list[str], Callable[[dict], None]]] = None,
-        allow: tuple[type, ...] = (),
+        allow: Iterable[type] = (),
     ):
         if num_checkpoints_to_keep == 0:
             raise ValueError("num_checkpoints_to_keep=0 would remove each checkpoint at once; "

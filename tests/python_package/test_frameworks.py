@@ -67,10 +67,61 @@ def test_a_checkpoint_that_is_being_saved_can_be_loaded_and_removed(plugin, tmp_
     assert plugin.load_checkpoint(path) == {"epoch": 1}
     plugin.save_checkpoint({"epoch": 2}, path)
     plugin.remove_checkpoint(path)
+    plugin.teardown()
     assert not list(tmp_path.iterdir())
     plugin.remove_checkpoint(path)  # nothing there: no error
     with pytest.raises(cairn.NotFoundError):
         plugin.load_checkpoint(path)
+
+
+def test_a_superfluous_checkpoint_stays_until_the_next_one_is_durable(plugin, tmp_path, monkeypatch):
+    old, new = tmp_path / "epoch=0.ckpt", tmp_path / "epoch=1.ckpt"
+    waits = []
+    wait = cairn.Saver.wait
+    monkeypatch.setattr(cairn.Saver, "wait", lambda saver: (waits.append(saver), wait(saver)))
+    plugin.save_checkpoint({"epoch": 0}, old)
+    plugin.save_checkpoint({"epoch": 1}, new)
+    plugin.remove_checkpoint(old)  # as ModelCheckpoint does after each save
+    assert not waits and old.exists()
+    plugin.save_checkpoint({"epoch": 2}, tmp_path / "epoch=2.ckpt")
+    assert not waits and not old.exists() and new.exists()
+    plugin.remove_checkpoint(new)
+    plugin.teardown()
+    assert [path.name for path in tmp_path.iterdir()] == ["epoch=2.ckpt"]
+
+
+def test_nothing_is_removed_for_a_save_that_fails(plugin, tmp_path):
+    old = tmp_path / "epoch=0.ckpt"
+    plugin.save_checkpoint({"epoch": 0}, old)
+    (tmp_path / "epoch=1.ckpt" / "in the way").mkdir(parents=True)
+    plugin.save_checkpoint({"epoch": 1}, tmp_path / "epoch=1.ckpt")
+    plugin.remove_checkpoint(old)
+    with pytest.raises(cairn.Error):
+        plugin.teardown()
+    assert plugin.load_checkpoint(old) == {"epoch": 0}
+
+
+def test_a_name_that_is_saved_again_is_not_removed(plugin, tmp_path):
+    path = tmp_path / "last.ckpt"
+    for epoch in range(3):
+        plugin.save_checkpoint({"epoch": epoch}, path)
+        plugin.remove_checkpoint(path)
+        plugin.save_checkpoint({"epoch": epoch + 10}, path)
+    plugin.teardown()
+    assert plugin.load_checkpoint(path) == {"epoch": 12}
+
+
+def test_another_plugin_replaces_what_is_there_and_other_folders_wait(plugin, tmp_path):
+    path = tmp_path / "last.ckpt"
+    other = type(plugin)()
+    plugin.save_checkpoint({"epoch": 1}, path)
+    plugin.save_checkpoint({"epoch": 2}, tmp_path / "elsewhere" / "last.ckpt")
+    assert path.exists()  # one save at a time
+    other.save_checkpoint({"epoch": 3}, path)
+    other.teardown()
+    plugin.teardown()
+    assert plugin.load_checkpoint(path) == {"epoch": 3}
+    assert plugin.load_checkpoint(tmp_path / "elsewhere" / "last.ckpt") == {"epoch": 2}
 
 
 def test_storage_options_are_refused(plugin, tmp_path):
