@@ -55,11 +55,11 @@ def serve(site):
     return f"http://127.0.0.1:{server.server_port}/"
 
 
-def start_browser(folder):
+def start_browser(folder, logs=("browser",)):
     options = webdriver.ChromeOptions()
     for flag in [*FLAGS, f"--user-data-dir={folder}"]:
         options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    options.set_capability("goog:loggingPrefs", {log: "ALL" for log in logs})
     return webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
 
 

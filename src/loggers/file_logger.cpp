@@ -3,6 +3,7 @@
 #include <fmt/chrono.h>
 
 #include <optional>
+#include <utility>
 
 #include "cairn/checkpoint/names.h"
 #include "cairn/dist/dist.h"
@@ -49,6 +50,7 @@ struct FileLogger::Impl {
   // The metrics of a batch that are not written yet.
   Dict metrics;
   std::int64_t step = 0;
+  bool trains = false;  // fit() began and did not end
 
   void append(const std::string& text) {
     if (file) file->append(text);
@@ -69,6 +71,11 @@ struct FileLogger::Impl {
       text += ",\"value\":" + json_text(json_of(value), -1) + "}\n";
     }
     append(text);
+  }
+  void append_event(const State& state, const char* event) {
+    append(line({{"time", time_of_day(options.now())},
+                 {"batch", state.timestamp.batch},
+                 {"event", event}}));
   }
   // The metrics of a step come from the end of one batch and the begin of the next. Losses and
   // training metrics of a GPU arrive late: they have a line of their own.
@@ -148,8 +155,21 @@ void FileLogger::log_table(const LoggedTable& table, std::int64_t step) {
       line({{"batch", step}, {"table", table.name}, {"columns", table.columns}, {"rows", rows}}));
 }
 
-void FileLogger::fit_end(State& /*state*/, Logger& /*logger*/) { impl_->write_batch(); }
-void FileLogger::close(State& /*state*/, Logger& /*logger*/) { impl_->write_batch(); }
+void FileLogger::fit_start(State& state, Logger& /*logger*/) {
+  impl_->append_event(state, "fit_start");
+  impl_->trains = true;
+}
+
+void FileLogger::fit_end(State& state, Logger& /*logger*/) {
+  impl_->write_batch();
+  impl_->append_event(state, "fit_end");
+  impl_->trains = false;
+}
+
+void FileLogger::close(State& state, Logger& /*logger*/) {
+  impl_->write_batch();
+  if (std::exchange(impl_->trains, false)) impl_->append_event(state, "close");
+}
 
 Value FileLogger::state_dict() const {
   if (impl_->metrics.empty()) return Dict{};

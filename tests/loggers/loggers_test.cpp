@@ -237,7 +237,7 @@ TEST_F(BatchLines, OfATrainedRunAreOneForEachBatch) {
   std::vector<std::string> twice;
   for (const std::string& line : lines(read_file(folder / "log"))) {
     const Json json = Json::parse(line);
-    if (!json.contains("time")) continue;
+    if (!json.contains("time") || json.contains("event")) continue;
     std::string& known = last[json.at("batch")];
     if (!known.empty()) twice.push_back(known);
     known = line;
@@ -247,6 +247,45 @@ TEST_F(BatchLines, OfATrainedRunAreOneForEachBatch) {
   for (std::int64_t batch = 1; batch < 8; ++batch) {
     EXPECT_THAT(last[batch], AllOf(HasSubstr("\"loss/train/total\""), HasSubstr("\"lr-")));
   }
+}
+
+// The events of the lines of a log, with batch and time.
+std::vector<std::string> events(const std::string& text) {
+  std::vector<std::string> found;
+  for (const std::string& line : lines(text)) {
+    const Json json = Json::parse(line);
+    if (!json.contains("event")) continue;
+    EXPECT_THAT(json.at("time").get<std::string>(), StartsWith("2023-11-14T22:13:2"));
+    found.push_back(json.at("event").get<std::string>() + " " + json.at("batch").dump());
+  }
+  return found;
+}
+
+TEST_F(BatchLines, SayWhenFitBeginsAndEnds) {
+  for (const FileLogFormat format : {FileLogFormat::kEntries, FileLogFormat::kBatches}) {
+    TrainerOptions options = tiny_options();
+    options.max_duration = "4ba";
+    options.loggers = logger(format, /*overwrite=*/true);
+    Trainer trainer(std::move(options));
+    trainer.fit();
+    trainer.fit({.duration = "2ba"});
+    trainer.close();
+    EXPECT_THAT(events(read_file(folder / "log")),
+                ElementsAre("fit_start 0", "fit_end 4", "fit_start 4", "fit_end 6"));
+  }
+}
+
+TEST_F(BatchLines, SayThatFitFailed) {
+  struct Failing final : Callback {
+    void batch_end(State& state, Logger& /*logger*/) override {
+      if (state.timestamp.batch == 2) throw UsageError("broken");
+    }
+  };
+  TrainerOptions options = tiny_options();
+  options.callbacks = std::make_shared<Failing>();
+  options.loggers = logger(FileLogFormat::kEntries);
+  EXPECT_THROW(Trainer(std::move(options)).fit(), UsageError);
+  EXPECT_THAT(events(read_file(folder / "log")), ElementsAre("fit_start 0", "close 2"));
 }
 
 TEST_F(BatchLines, OtherFormatsAreRefused) {

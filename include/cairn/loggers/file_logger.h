@@ -3,15 +3,17 @@
 //   {"batch":20,"metric":"loss/train/total","value":0.2134}
 //   {"hyperparameter":"rank_zero_seed","value":17}
 //   {"batch":20,"message":"saved ckpt/ep1-ba20-rank0.pt  1.2 MiB  0.01 s"}
+//   {"time":"2026-01-31T09:30:00.125Z","batch":20,"event":"fit_start"}
 //
 // or, with FileLogFormat::kBatches, one object a batch with the time of day:
 //
 //   {"time":"2026-01-31T09:30:00.125Z","batch":20,"loss/train/total":0.2134,"lr":0.1}
 //
 // or the same as CSV, under the names of the columns. Values that JSON does not have (NaN,
-// infinities, tensors) are null, and empty in CSV. An existing file is continued, even if its
-// writer was killed inside a line, so a run that resumes has one log. Lines logged after the
-// checkpoint that a run resumed from then occur twice; the later ones count.
+// infinities, tensors) are null, and empty in CSV. An event is "fit_start", "fit_end", or "close"
+// if fit() was interrupted or failed; a killed process leaves none. An existing file is continued,
+// even if its writer was killed inside a line, so a run that resumes has one log. Lines logged
+// after the checkpoint that a run resumed from then occur twice; the later ones count.
 #pragma once
 
 #include <array>
@@ -31,7 +33,7 @@ namespace CAIRN_PUBLIC cairn {
 enum class FileLogFormat : std::uint8_t {
   kEntries,  // JSON: a line for each metric
   kBatches,  // JSON: a line for the metrics of a batch, with those of an evaluation after it
-  kCsv,      // the lines of kBatches as CSV, without hyperparameters, traces, tables and messages
+  kCsv,      // the lines of kBatches as CSV, without those of the other kinds
 };
 template <>
 struct WordsOf<FileLogFormat> {
@@ -69,7 +71,8 @@ class FileLogger final : public LoggerDestination {
   // {"batch":20,"table":"Table","columns":["a"],"rows":[[1]]}
   void log_table(const LoggedTable& table, std::int64_t step) override;
 
-  // Write the line of the last batch.
+  void fit_start(State& state, Logger& logger) override;
+  // Write the line of the last batch, and an event.
   void fit_end(State& state, Logger& logger) override;
   void close(State& state, Logger& logger) override;
 

@@ -19,6 +19,7 @@ std::span<const Command> commands() {
       Command{"ls", "list the checkpoints of a folder", define_ls},
       Command{"man", "print a man page", define_man},
       Command{"prune", "remove the checkpoints that no rule keeps", define_prune},
+      Command{"report", "write a page that shows runs: curves, checkpoints, times", define_report},
       Command{"resume", "show what autoresume would resume from", define_resume},
       Command{"verify", "check whether checkpoints are whole", define_verify},
   };

@@ -135,11 +135,7 @@ int run_curves(const CurvesArgs& options, Console& console) {
   std::vector<RunLog> logs;
   for (const std::string& run : options.runs) {
     logs.push_back(read_run_log(run));
-    const RunLog& log = logs.back();
-    if (log.passed_over == 0) continue;
-    console.err << "cairn: passed over " << log.passed_over << " lines of "
-                << printable_line(log.path) << " that are not FileLogger's, the first is line "
-                << log.first_passed_over << "\n";
+    tell_passed_over(logs.back(), console);
   }
   const std::vector<std::string> metrics = chosen(names_in(logs), options);
   if (metrics.empty()) console.err << "cairn: no metric was logged yet\n";

@@ -5,40 +5,21 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/folder/list_checkpoints.h"
+#include "cli/runs/listed_folder.h"
 #include "cli/shell/command.h"
 #include "cli/shell/folders.h"
 #include "cli/view/clock_text.h"
-#include "cli/view/progress_bar.h"
 #include "cli/view/table.h"
 #include "core/text/json.h"
 #include "core/text/printable.h"
-#include "storage/place.h"
 
 namespace cairn::cli {
 namespace {
 
 struct LsArgs {
   FolderArgs where;
-  bool verify = false;
-  bool all = false;
+  ListingArgs listing;
 };
-
-// Limits without --all, so that `cairn ls` takes a second or two, however long the run is.
-constexpr ListLimits kDefaultLimits = {.files = 100, .expanded_bytes = std::uint64_t{64} << 20};
-
-// The listing of one folder.
-struct ListedFolder {
-  std::string folder;  // without secrets, for messages
-  FolderListing listing;
-  bool trusts_names = false;  // the store is far away, and opening a file costs requests
-  FoldersBelow below = {};    // empty with -r
-};
-
-bool is_latest(const ListedCheckpoint& listed) {
-  return std::any_of(listed.links.begin(), listed.links.end(),
-                     [](const std::string& link) { return link.starts_with("latest"); });
-}
 
 std::string counter(const ListedCheckpoint& listed, std::int64_t Timestamp::*which) {
   return listed.info.timestamp ? std::to_string((*listed.info.timestamp).*which) : "-";
@@ -54,7 +35,7 @@ Cell checked(const ListedCheckpoint& listed, const LsArgs& options) {
   if (listed.condition == Condition::kDamaged) return {"DAMAGED", &Console::red};
   if (listed.condition == Condition::kRefused) return {"not read", &Console::red};
   if (listed.condition == Condition::kNotLookedInto) return {"not opened", &Console::dim};
-  return options.verify ? Cell("full", &Console::green) : Cell("quick");
+  return options.listing.verify ? Cell("full", &Console::green) : Cell("quick");
 }
 
 void tell_passed_over(const ListedFolder& looked, const Console& console) {
@@ -91,76 +72,27 @@ void print(const ListedFolder& looked, const LsArgs& options, Console& console) 
   tell_below(looked.below, console);
 }
 
-Json describe(const ListedCheckpoint& listed) {
-  Json row = {{"name", listed.name},
-              {"path", listed.path},
-              {"modified", utc_time_text(listed.modified)},
-              {"bytes", listed.bytes},
-              {"kind", nullptr},
-              {"format", nullptr},
-              {"containers", listed.source.containers},
-              {"run_name", listed.info.run_name},
-              {"epoch", nullptr},
-              {"batch", nullptr},
-              {"sample", nullptr},
-              {"token", nullptr},
-              {"latest", is_latest(listed)},
-              {"pinned", listed.is_pinned},
-              {"looked_into", listed.condition != Condition::kNotLookedInto},
-              {"ok", nullptr},
-              {"problem", nullptr}};
-  if (row["looked_into"]) row["ok"] = listed.condition == Condition::kGood;
-  if (!listed.info.kind.empty()) row["kind"] = listed.info.kind;
-  if (!listed.source.format.empty()) row["format"] = listed.source.format;
-  if (!listed.problem.empty()) row["problem"] = listed.problem;
-  if (const auto& at = listed.info.timestamp) {
-    row["epoch"] = at->epoch;
-    row["batch"] = at->batch;
-    if (row["looked_into"]) row["sample"] = at->sample;  // the name does not give the sample
-    if (row["looked_into"]) row["token"] = at->token;
-  }
-  return row;
-}
-
 Json describe(const ListedFolder& looked, const LsArgs& options) {
   Json rows = Json::array();
   for (const ListedCheckpoint& listed : looked.listing.checkpoints) {
-    rows.push_back(describe(listed));
+    rows.push_back(listed_json(listed));
   }
   return {{"folder", looked.folder},
-          {"checked", options.verify ? "full" : "quick"},
+          {"checked", options.listing.verify ? "full" : "quick"},
           {"checkpoints", std::move(rows)},
           {"passed_over", looked.listing.passed_over},
           {"not_looked_into", looked.listing.not_looked_into},
           {"folders_below", folders_json(looked.below)}};
 }
 
-ListedFolder look_into(const std::string& place, const LsArgs& options, const Console& console) {
-  const auto store = store_of(place, nullptr);
-  const std::string folder = shown_place(place);
-  const bool trusts_names = store->may_be_far() && !options.all && !options.verify;
-  const bool is_limited = !options.all && !options.verify && !options.where.recursive;
-  ProgressBar bar(console, {.what = "check " + folder});
-  ListedFolder looked{.folder = folder,
-                      .listing = list_checkpoints(
-                          folder, {.verify = options.verify ? Verify::kFull : Verify::kQuick,
-                                   .trust_names = trusts_names,
-                                   .limits = is_limited ? kDefaultLimits : ListLimits{},
-                                   .on_progress = [&bar](std::uint64_t bytes) { bar.add(bytes); },
-                                   .store = store}),
-                      .trusts_names = trusts_names};
-  if (!options.where.recursive) {
-    looked.below = find_folders_below(*store, folder, looked.listing.folders);
-  }
-  return looked;
-}
-
 // Lists the named folder, and with -r the folders below it that hold checkpoints.
 std::vector<ListedFolder> look_into_all(const std::string& place, const LsArgs& options,
                                         const Console& console) {
+  ListingArgs listing = options.listing;
+  listing.recursive = options.where.recursive;
   std::vector<ListedFolder> all;
   walk_folders(place, options.where.recursive, [&](const std::string& folder) {
-    all.push_back(look_into(folder, options, console));
+    all.push_back(list_folder(folder, listing, console));
     return all.back().listing.folders;
   });
   const auto is_empty = [](const ListedFolder& looked) {
@@ -186,7 +118,7 @@ ExitCode code_of(const std::vector<ListedFolder>& all, const LsArgs& options) {
   for (const ListedFolder& looked : all) {
     is_empty = is_empty || looked.listing.checkpoints.empty();
     for (const ListedCheckpoint& listed : looked.listing.checkpoints) {
-      is_bad = is_bad || (options.verify && listed.condition != Condition::kGood);
+      is_bad = is_bad || (options.listing.verify && listed.condition != Condition::kGood);
     }
   }
   if (is_bad) return kNegativeAnswer;
@@ -219,9 +151,9 @@ int run_ls(const LsArgs& options, Console& console) {
 Run define_ls(CLI::App& app) {
   const auto options = std::make_shared<LsArgs>();
   add_folders(app, options->where);
-  app.add_flag("--verify", options->verify,
+  app.add_flag("--verify", options->listing.verify,
                "check every byte of all checkpoints; exit code 1 when one is not good");
-  app.add_flag("--all", options->all, "open all files, not only the newest hundred");
+  app.add_flag("--all", options->listing.all, "open all files, not only the newest hundred");
   app.footer(
       "Lists the checkpoints directly in each folder, the furthest in training last. Checkpoints "
       "are recognised by content, whatever their names. A folder that is a checkpoint is one row. "

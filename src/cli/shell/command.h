@@ -39,6 +39,7 @@ Run define_lock(CLI::App& app);
 Run define_ls(CLI::App& app);
 Run define_man(CLI::App& app);
 Run define_prune(CLI::App& app);
+Run define_report(CLI::App& app);
 Run define_resume(CLI::App& app);
 Run define_verify(CLI::App& app);
 

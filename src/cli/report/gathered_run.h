@@ -1,0 +1,38 @@
+// Everything that a run left behind, read for a report.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/runs/listed_folder.h"
+#include "cli/runs/resume_choice.h"
+#include "cli/runs/run_log.h"
+#include "cli/view/console.h"
+
+namespace cairn::cli {
+
+// A folder that holds checkpoints.
+struct GatheredFolder {
+  ListedFolder listed;
+  std::optional<ResumeExplanation> resume = std::nullopt;
+  std::string resume_problem = {};  // why there is no `resume`
+};
+
+struct GatheredRun {
+  std::string name;  // as the user named the run, without secrets
+  std::optional<RunLog> log = std::nullopt;
+  std::vector<GatheredFolder> folders = {};
+};
+
+struct RunPlaces {
+  std::string run;          // a log, or a folder with a log, checkpoints, or both
+  std::string checkpoints;  // the folder of its checkpoints; empty: `run`, if that is a folder
+};
+
+// Reads the log, lists the checkpoints in the folder and in those below, and finds out what
+// autoresume would choose in each. Throws NotFoundError if there is neither a log nor a checkpoint;
+// and what read_run_log() and list_checkpoints() throw.
+GatheredRun gather_run(const RunPlaces& places, const ListingArgs& listing, const Console& console);
+
+}  // namespace cairn::cli

@@ -1,0 +1,17 @@
+// What a report shows, as the JSON that its page reads.
+#pragma once
+
+#include <chrono>
+#include <vector>
+
+#include "cli/report/gathered_run.h"
+#include "core/text/json_fwd.h"
+
+namespace cairn::cli {
+
+// An object with `runs`. Names that come from files are values there, never keys. The points of all
+// curves together are bounded, so that a page stays below 5 MB, however long the runs are.
+Json report_data(const std::vector<GatheredRun>& runs, bool is_verified,
+                 std::chrono::system_clock::time_point now);
+
+}  // namespace cairn::cli

@@ -1,0 +1,149 @@
+// When the runs trained, and how much storage their checkpoints take.
+
+const checkpointsOf = (run) => run.folders.flatMap((folder) => folder.checkpoints);
+
+const ENDS = {
+  fit_end: "fit() ended",
+  close: "interrupted or failed",
+  "": "none was logged: killed, or still training",
+  files: "from the times of the checkpoints",
+};
+
+// A killed process may have logged no time after its start.
+const isKnown = (span) => span.end !== "" || span.last > span.begin;
+
+// The spans of the log, or one from the first to the last checkpoint.
+function spansOf(run) {
+  if (run.spans.length > 0) return run.spans;
+  const saved = checkpointsOf(run).filter((row) => row.batch !== null);
+  if (saved.length === 0) return [];
+  const times = saved.map((row) => row.time);
+  const batches = saved.map((row) => row.batch);
+  const least = (all) => all.reduce((a, b) => Math.min(a, b));
+  const most = (all) => all.reduce((a, b) => Math.max(a, b));
+  return [{begin: least(times), last: most(times), first_batch: least(batches),
+           last_batch: most(batches), end: "files"}];
+}
+
+function lane(run, index, spans, [first, last]) {
+  const scale = (time) => last > first ? (time - first) / (last - first) * 1000 : 500;
+  const picture = svgElement("svg", {viewBox: "0 0 1000 28", preserveAspectRatio: "none",
+                                     "aria-hidden": "true"});
+  for (const span of spans) {
+    const from = Math.min(scale(span.begin), 996);
+    const bar = svgElement("rect", {
+      x: from, y: 2, width: Math.max(scale(span.last) - from, 4), height: 17,
+      class: span.end === "fit_end" ? "span" : "span open",
+    }, svgElement("title", {}, `${timeText(span.begin)} to ${timeText(span.last)}`));
+    bar.style.fill = `var(--run-${index % 8})`;
+    picture.append(bar);
+  }
+  const ticks = checkpointsOf(run).map((row) => scale(row.time)).filter((x) => x >= 0 && x <= 1000);
+  const path = ticks.map((x) => `M${x.toFixed(1)} 20V27`).join("");
+  picture.append(svgElement("path", {d: path, class: "ticks"}));
+  return element("div", {class: "lane"}, element("div", {}, swatch(index), nameOf(run)), picture);
+}
+
+function spanTable(runs, spans) {
+  const rows = element("tbody");
+  for (const [index, run] of runs.entries()) {
+    for (const span of spans[index]) {
+      rows.append(element(
+          "tr", {}, element("th", {scope: "row"}, swatch(index), nameOf(run)),
+          cell(timeText(span.begin), "number"),
+          cell(isKnown(span) ? timeText(span.last) : missing, "number"),
+          cell(isKnown(span) ? durationText(span.last - span.begin) : missing, "number"),
+          cell(`${countText(span.first_batch)} to ${countText(span.last_batch)}`, "number"),
+          cell(Object.hasOwn(ENDS, span.end) ? ENDS[span.end] : span.end, "text")));
+    }
+  }
+  const head = headRow(["Run"], ["Began", "number"], ["Last known", "number"],
+                       ["Time", "number"], ["Batches", "number"], ["End"]);
+  return scrolling("Starts and stops", element("table", {}, head, rows));
+}
+
+function showTimeLine(runs) {
+  const spans = runs.map(spansOf);
+  const times = [...spans.flat().flatMap(({begin, last}) => [begin, last]),
+                 ...runs.flatMap(checkpointsOf).map((row) => row.time)];
+  if (spans.flat().length === 0) return;
+  const range = times.reduce(([a, b], time) => [Math.min(a, time), Math.max(b, time)],
+                             [Infinity, -Infinity]);
+  const section = show("time_line");
+  section.append(element("p", {class: "hint"},
+                         "A bar is the time from a start to its end. It is paler where no end of " +
+                         "fit() was logged. A stroke is a checkpoint that is still there."));
+  for (const [index, run] of runs.entries()) section.append(lane(run, index, spans[index], range));
+  const labels = [0, 0.5, 1].map((share) => timeText(range[0] + share * (range[1] - range[0])));
+  section.append(
+      element("div", {class: "lane"}, element("div"),
+              element("div", {class: "axis"}, ...labels.map((text) => element("span", {}, text)))),
+      spanTable(runs, spans));
+}
+
+// The sum of the sizes of the checkpoints that are there, by the time at which each was written.
+function storageCurve(run) {
+  const rows = checkpointsOf(run).sort((a, b) => a.time - b.time);
+  let sum = 0;
+  const times = [];
+  const sums = [];
+  for (const {time, bytes} of rows) {
+    sum += bytes;
+    if (times.at(-1) === time / 1000) {
+      sums[sums.length - 1] = sum;
+    } else {
+      times.push(time / 1000);
+      sums.push(sum);
+    }
+  }
+  return {times, sums};
+}
+
+function drawStorage(box, curves) {
+  const [timeAxis, sizeAxis] = axes(bytesText);
+  const shortTimeText = (seconds) => timeText(seconds * 1000).slice("2026-".length, -":00".length);
+  const stepped = uPlot.paths.stepped({align: 1});
+  const data = uPlot.join(curves.map(({times, sums}) => [times, sums]));
+  return new uPlot({
+    width: Math.max(box.clientWidth, 100),
+    height: PLOT_HEIGHT,
+    legend: {show: false},
+    cursor: {y: false, drag: {x: true, y: false}},
+    axes: [
+      {...timeAxis, space: 110, values: (_, times) => times.map(shortTimeText)},
+      {...sizeAxis, incrs: Array.from({length: 60}, (_, power) => 2 ** power)},
+    ],
+    scales: {y: {range: (_, min, max) => [0, max > 0 ? max * 1.05 : 1]}},
+    series: [{}, ...curves.map(({index}) => ({
+      stroke: runColor(index), width: 2, dash: runDash(index), paths: stepped,
+    }))],
+  }, data, box);
+}
+
+function showStorage(runs) {
+  const curves = runs.map((run, index) => ({index, run, ...storageCurve(run)}))
+                     .filter(({times}) => times.length > 0);
+  if (curves.length === 0) return;
+  const box = element("div", {class: "plot", "aria-hidden": "true"});
+  const list = element("ul");
+  for (const {index, run, sums} of curves) {
+    const count = checkpointsOf(run).length;
+    list.append(element("li", {}, swatch(index), nameOf(run),
+                        `: ${counted(count, "checkpoint", "checkpoints")}, ` +
+                            `${bytesText(sums.at(-1))}`));
+  }
+  show("storage").append(
+      element("p", {class: "hint"},
+              "The checkpoints that are there now, by the time at which each was written. A " +
+              "checkpoint that was removed does not count."),
+      element("figure", {class: "chart"}, box), list);
+  let plot = null;
+  const draw = () => {
+    plot?.destroy();
+    plot = drawStorage(box, curves);
+  };
+  new ResizeObserver(() => {
+    if (plot?.width !== box.clientWidth) draw();
+  }).observe(box);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+}
