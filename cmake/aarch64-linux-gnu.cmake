@@ -1,4 +1,4 @@
-# Cross-compiles for arm64 with Debian's g++-aarch64-linux-gnu, and runs what it made with qemu-user.
+# Cross-compiles for arm64 with Debian's g++-aarch64-linux-gnu, and runs what it made with qemu.
 # The headers and libraries are those of the folder CAIRN_ARM64_ROOT, which tools/arm64_root makes.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
