@@ -1,7 +1,6 @@
 // Replaces the functions of glibc that came after version 2.34 and that cairn, libgcc or libstdc++
-// calls, so that the static tool runs on systems with glibc 2.34. To the linker each has the name
-// of glibc's function. They are not exported: the libraries that the program loads keep glibc's
-// own.
+// calls, so that the static tool and libcairn-c run on systems with glibc 2.34. To the linker each
+// has the name of glibc's function. They are not exported: other libraries keep glibc's own.
 #include <dlfcn.h>
 #include <link.h>
 #include <sys/random.h>
