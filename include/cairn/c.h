@@ -23,7 +23,8 @@
 // Texts are UTF-8. Functions that can fail return a cairn_status; if `error` is not null, they set
 // *error to an object that the caller frees, and to null if they succeed. No function throws or
 // ends the process. Objects are freed by their own functions, which accept null. Several threads
-// may use different objects at once, and read one tree at once.
+// may use different objects at once. Functions that take a const cairn_tree* may be called at once
+// for one tree; the others change it.
 #pragma once
 
 #include <stddef.h>
@@ -102,6 +103,10 @@ void cairn_tree_free(cairn_tree* tree);
 cairn_status cairn_tree_check_classes(const cairn_tree* tree, const char* const* allowed,
                                       size_t count, cairn_error** error);
 
+// Sets *lines to a line for each tensor that had attributes in Python, which are not kept: its path
+// and their names. Null if there is none; otherwise freed with cairn_text_free().
+cairn_status cairn_tree_lost_attributes(const cairn_tree* tree, char** lines, cairn_error** error);
+
 // The tree as a pickle of protocol 2, and the storages that it refers to. `data` of a storage is
 // null until the storage was read. Valid until the tree is freed.
 cairn_status cairn_tree_pickle(cairn_tree* tree, cairn_bytes* pickle, cairn_error** error);
@@ -154,6 +159,7 @@ cairn_status cairn_find_latest(const char* folder, const char* filename, char** 
 typedef struct cairn_saver cairn_saver;
 
 typedef struct cairn_saver_options {
+  size_t size;           // sizeof(cairn_saver_options)
   const char* folder;    // a path, or a URI of a store; required
   const char* filename;  // null: "step{batch}.pt"
   const char* latest;    // the link to the newest; null: none
@@ -177,8 +183,11 @@ cairn_status cairn_saver_save(cairn_saver* saver, const cairn_tree* tree, const 
 // Waits until all is durable. Fails with the error of a save that failed, once.
 cairn_status cairn_saver_wait(cairn_saver* saver, cairn_error** error);
 // Finds the newest good checkpoint in the folder. *tree: as cairn_load() gives it, or null if there
-// is none. The caller frees *path and *skipped, as of cairn_find_latest(). From now on the
-// checkpoints of this run in the folder count as the saver's own, and later ones may be replaced.
+// is none. The tensors are verified when they are read. If they turn out to be damaged, call this
+// again with *path as it is, and the search goes on after that checkpoint; otherwise *path must be
+// null. The caller frees each *path and *skipped, as of cairn_find_latest(). From now on, those
+// checkpoints in the folder that savers of this run wrote count as this saver's own, and any may be
+// replaced.
 cairn_status cairn_saver_resume(cairn_saver* saver, cairn_tree** tree, char** path, char** skipped,
                                 cairn_error** error);
 // Waits for saves under way. Errors that no call has returned are lost.

@@ -7,14 +7,9 @@ from ctypes import byref, c_int, c_void_p
 from typing import Any, Iterable, Union
 
 from . import _decode, _encode, _errors, _library
-from ._library import call, taken_text
+from ._library import call, taken_text, text
 
 Place = Union[str, "os.PathLike[str]"]
-
-
-def text_of(place: Place) -> bytes:
-    """A path or URI for the library."""
-    return os.fsencode(place)
 
 
 def warn_of_skipped(lines: c_void_p) -> None:
@@ -40,7 +35,8 @@ def save(obj: Any, place: Place, *, overwrite: bool = True, allow: Iterable[type
     """
     tree, owners = _encode.encode(obj, allow, _encode.Pinned())
     flags = 0 if overwrite else _library.NO_OVERWRITE
-    call("cairn_save", tree.pointer, text_of(place), flags)
+    tree.warn_of_lost_attributes(str(place))
+    call("cairn_save", tree.pointer, text(place, "place"), flags)
     del owners  # the memory that the tree refers to
 
 
@@ -62,7 +58,7 @@ def load(place: Place, *, map_location: Any = None, mmap: bool = False,
     """
     tree = _library.Tree()
     flags = 0 if verify else _library.UNVERIFIED
-    call("cairn_load", text_of(place), flags, byref(tree.pointer))
+    call("cairn_load", text(place, "place"), flags, byref(tree.pointer))
     return _decode.decode(tree, str(place), map_location, mmap, allow)
 
 
@@ -77,8 +73,8 @@ def find_latest(place: Place, *, filename: str | None = None) -> str | None:
         names that cairn gives, and if there is none, all other checkpoints.
     """
     path, skipped = c_void_p(), c_void_p()
-    call("cairn_find_latest", text_of(place), None if filename is None else filename.encode(),
-         byref(path), byref(skipped))
+    call("cairn_find_latest", text(place, "place"),
+         None if filename is None else text(filename, "filename"), byref(path), byref(skipped))
     warn_of_skipped(skipped)
     return taken_text(path)
 
@@ -86,5 +82,5 @@ def find_latest(place: Place, *, filename: str | None = None) -> str | None:
 def remove(place: Place) -> bool:
     """Removes a file, or an object of a store. Returns whether there was one."""
     removed = c_int()
-    call("cairn_remove", text_of(place), byref(removed))
+    call("cairn_remove", text(place, "place"), byref(removed))
     return bool(removed.value)

@@ -29,18 +29,29 @@ def _encode(text: str, encoding: str) -> bytes:
     return codecs.encode(text, "latin1")
 
 
+# Types that a file may name as the factory of a defaultdict. A file can call none of them: a call
+# with arguments of its own could take any memory.
+_FACTORIES: dict[str, type] = {
+    "list": list, "dict": dict, "set": set, "tuple": tuple, "int": int, "long": int,
+    "float": float, "bool": bool, "str": str, "unicode": str}
+
+
+def _defaultdict(factory: Any = None) -> Any:
+    """collections.defaultdict, as the library writes it: without content."""
+    if isinstance(factory, type) and issubclass(factory, _classes.Placeholder):
+        is_python = factory.__module__ == "builtins"
+        factory = _FACTORIES.get(factory.__qualname__, factory) if is_python else factory
+    return collections.defaultdict(factory)
+
+
 _PYTHON: dict[tuple[str, str], Any] = {
     ("_codecs", "encode"): _encode,
     ("builtins", "set"): set, ("builtins", "frozenset"): frozenset,
     ("builtins", "complex"): complex, ("builtins", "bytearray"): bytearray,
     ("builtins", "bytes"): bytes,
-    # Factories of a defaultdict.
-    ("builtins", "list"): list, ("builtins", "dict"): dict, ("builtins", "int"): int,
-    ("builtins", "long"): int, ("builtins", "float"): float, ("builtins", "str"): str,
-    ("builtins", "unicode"): str, ("builtins", "bool"): bool, ("builtins", "tuple"): tuple,
     ("collections", "OrderedDict"): collections.OrderedDict,
     ("collections", "Counter"): collections.Counter,
-    ("collections", "defaultdict"): collections.defaultdict,
+    ("collections", "defaultdict"): _defaultdict,
     ("datetime", "timedelta"): datetime.timedelta, ("datetime", "timezone"): datetime.timezone,
     ("datetime", "datetime"): datetime.datetime, ("datetime", "date"): datetime.date,
     ("datetime", "time"): datetime.time,
@@ -114,8 +125,10 @@ class _NumpyStorages:
         tree.read([array.ctypes.data if array.size else 0 for array in self._arrays])
 
     def get(self, kind: Any, key: str, location: str) -> Any:
-        """The storage of a persistent id, and the name of its dtype."""
-        return self._arrays[int(key)], _torch.STORAGE_DTYPES.get(kind.__name__)
+        """The storage of a persistent id, and the name of its dtype. None: of bytes."""
+        is_untyped = kind.__name__ == "UntypedStorage"
+        return (self._arrays[int(key)],
+                None if is_untyped else _torch.STORAGE_DTYPES[kind.__name__])
 
 
 def _numpy_tensor(numpy: Any) -> tuple[Callable, Callable]:
@@ -129,6 +142,8 @@ def _numpy_tensor(numpy: Any) -> tuple[Callable, Callable]:
 
     def array_of(memory: Any, offset: int, size: tuple, stride: tuple, dtype: str | None) -> Any:
         try:
+            if dtype is None:
+                raise TypeError("no dtype")
             kind = numpy.dtype(dtype)
         except TypeError:
             raise _errors.UnsupportedError(
@@ -207,16 +222,21 @@ def _numpy_names(numpy: Any) -> dict[tuple[str, str], Any]:
                 "it with torch.load, if you trust it, and save array.tolist() instead")
         return numpy.dtype(code)
 
-    def reconstruct(kind: Any, shape: tuple, code: bytes) -> Any:
-        if kind is not numpy.ndarray or shape != (0,):
-            raise pickle.UnpicklingError(f"a numpy array of {kind!r}")
+    def array(shape: tuple) -> Any:
+        if shape != (0,):
+            raise pickle.UnpicklingError(f"a numpy array without content, of shape {shape!r}")
         return numpy.ndarray((0,), "i1")
+
+    def reconstruct(kind: Any, shape: tuple, code: bytes) -> Any:
+        if kind is not array:
+            raise pickle.UnpicklingError(f"a numpy array of {kind!r}")
+        return array(shape)
 
     def scalar(kind: Any, content: bytes) -> Any:
         return numpy.frombuffer(content, kind)[0]
 
     names: dict[tuple[str, str], Any] = {("numpy", "dtype"): dtype,
-                                         ("numpy", "ndarray"): numpy.ndarray}
+                                         ("numpy", "ndarray"): array}
     for inner in ("numpy.core.multiarray", "numpy._core.multiarray"):
         names[inner, "_reconstruct"] = reconstruct
         names[inner, "scalar"] = scalar
@@ -230,10 +250,6 @@ def _torch_names(torch: Any) -> dict[tuple[str, str], Any]:
     for name in dir(torch):
         if isinstance(getattr(torch, name, None), kinds):
             names["torch", name] = getattr(torch, name)
-    for name in _torch.STORAGE_DTYPES:
-        if hasattr(torch, name):
-            names["torch", name] = getattr(torch, name)
-    names["torch.storage", "UntypedStorage"] = torch.UntypedStorage
     names["torch", "Size"] = torch.Size
     names["torch", "device"] = torch.device
     names["torch.serialization", "_get_layout"] = torch.serialization._get_layout
@@ -263,26 +279,42 @@ def decode(tree: Tree, what: str, map_location: Any, mmap: bool, allow: Any) -> 
     text = tree.pickle()
     known = dict(_PYTHON)
     storages: Any = None
+    tree.warn_of_lost_attributes(what)
     has_tensors = bool(tree.storages())
     # Names of PyTorch's may occur without a tensor: torch.Size, torch.device, dtypes.
     torch = _torch.find() if has_tensors or b"torch" in text else None
     numpy = _torch.find_numpy()
     if numpy:
         known.update(_numpy_names(numpy))
-    if torch:
-        known.update(_torch_names(torch))
-        storages = _TorchStorages(torch, tree, map_location, mmap)
-    elif has_tensors and numpy:
-        known.update(_names_without_torch(numpy))
-        storages = _NumpyStorages(numpy, tree)
-    elif has_tensors:
-        raise _errors.UnsupportedError(f"{what} holds tensors; install PyTorch or numpy to load it")
-    else:
-        tree.read([])
     try:
-        return _Unpickler(text, storages, known, allowed).load()
+        if torch:
+            known.update(_torch_names(torch))
+            storages = _TorchStorages(torch, tree, map_location, mmap)
+        elif has_tensors and numpy:
+            known.update(_names_without_torch(numpy))
+            storages = _NumpyStorages(numpy, tree)
+    except (MemoryError, RuntimeError) as e:  # PyTorch's allocator
+        raise _errors.OutOfMemoryError(f"{what}: there is not enough memory: {e}") from e
+    if storages is None:
+        if has_tensors:
+            raise _errors.UnsupportedError(
+                f"{what} holds tensors; install PyTorch or numpy to load it")
+        tree.read([])
+    return _rebuild(_Unpickler(text, storages, known, allowed), what, torch)
+
+
+def _rebuild(unpickler: _Unpickler, what: str, torch: Any) -> Any:
+    try:
+        made = unpickler.load()
     except _errors.Error as e:
         raise type(e)(f"{what}: {e}") from e.__cause__
+    except MemoryError as e:
+        raise _errors.OutOfMemoryError(f"{what}: there is not enough memory") from e
     except Exception as e:
         raise _errors.UnsupportedError(
             f"{what}: Python cannot rebuild an object of it: {type(e).__name__}: {e}") from e
+    finally:
+        problem = _torch.problem_of_sparse_tensors(torch)
+    if problem:
+        raise _errors.CorruptError(f"{what}: a sparse tensor is damaged: {problem}")
+    return made

@@ -116,7 +116,9 @@ class _Storages:
         at = 0
         for (i, storage), size in zip(elsewhere, sizes):
             place = memory[at:at + storage.nbytes()]
-            place.copy_(_torch.bytes_of(torch, storage), non_blocking=True)
+            # Other devices have no wait that is the same everywhere.
+            place.copy_(_torch.bytes_of(torch, storage),
+                        non_blocking=storage.device.type == "cuda")
             array[i] = Bytes(place.data_ptr(), storage.nbytes())
             at += size
         for device in {storage.device for _, storage in elsewhere if storage.device.type == "cuda"}:
@@ -170,12 +172,15 @@ class _Pickler(pickle.Pickler):
 
     def _reducer_of(self, kind: type, obj: Any) -> Callable:
         module = kind.__module__.partition(".")[0]
-        if kind in self._allowed:
+        numpy = sys.modules.get("numpy")
+        if numpy and issubclass(kind, (numpy.dtype, numpy.generic)):
+            return _dtype if issubclass(kind, numpy.dtype) else _scalar
+        if kind in self._allowed and not (self._torch and issubclass(kind, self._torch.Tensor)):
             return _enum if issubclass(kind, enum.Enum) else _by_itself
         if issubclass(kind, type) or module in ("torch", "numpy") and not self._is_module(kind):
             return _by_itself
         if self._torch and issubclass(kind, self._torch.Tensor):
-            return _by_itself
+            return _refuse_subclass
         if kind is _classes.Placeholder or issubclass(kind, _classes.Placeholder):
             return _by_itself
         if hasattr(obj, "__dlpack__"):
@@ -194,11 +199,17 @@ class _Pickler(pickle.Pickler):
 
     def _tensor(self, tensor: Any) -> Any:
         torch, dtype = self._torch, tensor.dtype
+        if tensor.is_nested or tensor.has_names():
+            raise _errors.UnsupportedError(
+                "a nested tensor, or one whose dimensions have names; save its parts, or "
+                "tensor.rename(None)")
         is_usual = (tensor.layout is torch.strided and tensor.device.type in ("cpu", "cuda")
-                    and not tensor.is_quantized and not tensor.__dict__
-                    and not tensor.is_conj() and not tensor.is_neg())
+                    and not tensor.is_quantized and not tensor.__dict__)
         if not is_usual:
             return NotImplemented
+        if tensor.is_conj() or tensor.is_neg():  # PyTorch 1.13 does not write that
+            requires_grad = tensor.requires_grad
+            tensor = tensor.detach().resolve_conj().resolve_neg().requires_grad_(requires_grad)
         if self.storages.has_class(dtype):
             rebuild, more = torch._utils._rebuild_tensor_v2, ()
         else:
@@ -227,11 +238,31 @@ def _by_itself(obj: Any) -> Any:
     return NotImplemented
 
 
-def _array(array: Any) -> Any:
-    if array.dtype.kind not in "biufc" or array.dtype.itemsize > 16:
+def _refuse_subclass(tensor: Any) -> Any:
+    raise _errors.UnsupportedError(
+        f"a tensor of the class {_classes.class_name(type(tensor))}; save "
+        "tensor.as_subclass(torch.Tensor), and make it again after loading")
+
+
+def _check_dtype(dtype: Any, what: str) -> None:
+    if dtype.kind not in "biufc" or dtype.itemsize > 16:
         raise _errors.UnsupportedError(
-            f"a numpy array of {array.dtype}; only arrays of numbers can be saved, up to "
-            "complex128: save array.tolist() instead")
+            f"{what} of {dtype}; only numbers of numpy can be saved, up to complex128: save what "
+            "tolist() gives instead")
+
+
+def _array(array: Any) -> Any:
+    _check_dtype(array.dtype, "a numpy array")
+    return NotImplemented
+
+
+def _scalar(scalar: Any) -> Any:
+    _check_dtype(scalar.dtype, "a numpy scalar")
+    return NotImplemented
+
+
+def _dtype(dtype: Any) -> Any:
+    _check_dtype(dtype, "a numpy dtype")
     return NotImplemented
 
 
@@ -289,7 +320,11 @@ def encode(obj: Any, allow: Iterable[type], pinned: Pinned) -> tuple[Tree, Any]:
         pickler.dump(obj)
     except _errors.Error as e:
         raise type(e)(_where(obj, pickler) + str(e)) from e.__cause__
-    except (pickle.PicklingError, TypeError, AttributeError) as e:
+    except MemoryError as e:
+        raise _errors.OutOfMemoryError("there is not enough memory for the pickle") from e
+    except RecursionError as e:
+        raise _errors.UnsupportedError("the value is nested too deep for Python to pickle") from e
+    except Exception as e:
         raise _errors.UnsupportedError(
             f"{_where(obj, pickler)}Python cannot pickle it: {e}; leave it out, or save a plain "
             "dict of its content") from e
@@ -304,5 +339,5 @@ def encode(obj: Any, allow: Iterable[type], pinned: Pinned) -> tuple[Tree, Any]:
     call("cairn_tree_from_pickle", Bytes(ctypes.addressof(data), len(text)), array, count,
          ctypes.byref(tree.pointer))
     names = [_classes.class_name(kind) for kind in allowed.values()]
-    call("cairn_tree_check_classes", tree.pointer, texts(names), len(names))
+    call("cairn_tree_check_classes", tree.pointer, texts(names, "a class"), len(names))
     return tree, owners

@@ -66,7 +66,11 @@ class TrainingError(Error):
 
 
 class CheckpointWarning(UserWarning):
-    """A checkpoint was passed over; the message names it and says why."""
+    """Something that the program may want to know, and that stopped nothing.
+
+    A checkpoint was passed over, a save failed whose error nothing else tells, or something is not
+    kept in a file.
+    """
 
 
 # In the order of cairn_status.

@@ -4,6 +4,7 @@ from __future__ import annotations
 import ctypes
 import os
 import pathlib
+import warnings
 from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_size_t, c_uint, c_uint64, c_void_p
 from typing import Any, Sequence
 
@@ -28,8 +29,9 @@ class Answer(ctypes.Structure):
 class SaverOptions(ctypes.Structure):
     """cairn_saver_options."""
 
-    _fields_ = [("folder", c_char_p), ("filename", c_char_p), ("latest", c_char_p),
-                ("run_name", c_char_p), ("keep", c_int64), ("overwrite", c_int)]
+    _fields_ = [("size", c_size_t), ("folder", c_char_p), ("filename", c_char_p),
+                ("latest", c_char_p), ("run_name", c_char_p), ("keep", c_int64),
+                ("overwrite", c_int)]
 
 
 def _path() -> pathlib.Path:
@@ -53,6 +55,7 @@ _LIBRARY = _load()
 _FUNCTIONS: dict[str, list] = {
     "cairn_tree_from_pickle": [Bytes, POINTER(Bytes), c_size_t, POINTER(c_void_p)],
     "cairn_tree_check_classes": [c_void_p, POINTER(c_char_p), c_size_t],
+    "cairn_tree_lost_attributes": [c_void_p, POINTER(c_void_p)],
     "cairn_tree_pickle": [c_void_p, POINTER(Bytes)],
     "cairn_tree_storages": [c_void_p, POINTER(POINTER(Bytes)), POINTER(c_size_t)],
     "cairn_save": [c_void_p, c_char_p, c_uint],
@@ -127,9 +130,20 @@ def taken_text(text: c_void_p | int | None) -> str | None:
         _LIBRARY.cairn_text_free(address)
 
 
-def texts(items: Sequence[str]) -> Any:
+def text(given: Any, what: str) -> bytes:
+    """A text or a path as a C string. `what` names it in errors."""
+    try:
+        made = os.fsencode(given)
+    except (TypeError, UnicodeError) as e:
+        raise _errors.UsageError(f"{what}: {e}") from e
+    if b"\0" in made:
+        raise _errors.UsageError(f"{what} holds a zero byte: {given!r}")
+    return made
+
+
+def texts(items: Sequence[Any], what: str) -> Any:
     """An array of C strings."""
-    return (c_char_p * max(len(items), 1))(*[os.fsencode(item) for item in items])
+    return (c_char_p * max(len(items), 1))(*[text(item, what) for item in items])
 
 
 class Handle:
@@ -154,6 +168,14 @@ class Tree(Handle):
     """A cairn_tree."""
 
     _free = "cairn_tree_free"
+
+    def warn_of_lost_attributes(self, what: str) -> None:
+        """Warns of each tensor whose attributes are not kept."""
+        lines = c_void_p()
+        call("cairn_tree_lost_attributes", self.pointer, byref(lines))
+        for line in (taken_text(lines) or "").splitlines():
+            warnings.warn(f"{what}: the attributes of a tensor are not kept: {line}",
+                          _errors.CheckpointWarning, stacklevel=4)
 
     def pickle(self) -> bytes:
         """The tree as a pickle of protocol 2."""

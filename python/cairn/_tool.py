@@ -4,6 +4,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import warnings
 from ctypes import byref, c_int
 from typing import Any, Iterable, Mapping, Sequence
 
@@ -44,15 +45,17 @@ def _words(options: Mapping[str, Any]) -> list[str]:
 
 def _run(command: str, places: Iterable[Place], options: Mapping[str, Any]) -> tuple[int, Any]:
     """Runs a command with --json. Returns its exit code and its answer; raises its error."""
-    words = [command, "--json", *_words(options), "--", *map(os.fspath, places)]
+    words = [command, "--json", "--quiet", *_words(options), "--", *places]
     answer = Answer()
-    call("cairn_tool", texts(words), len(words), byref(answer))
+    call("cairn_tool", texts(words, "an argument"), len(words), byref(answer))
     code, out, err = answer.exit_code, taken_text(answer.out), taken_text(answer.err)
     if not out:
         raise _error(code, (err or "").strip().removeprefix("cairn: "))
     said = json.loads(out)
     if said.get("error"):
         raise _error(code, said["error"], getattr(_errors, said["error_class"]))
+    for line in (err or "").splitlines():
+        warnings.warn(line.removeprefix("cairn: "), _errors.CheckpointWarning, stacklevel=3)
     return code, said
 
 
@@ -173,5 +176,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     code = c_int()
     sys.stdout.flush()
-    call("cairn_tool_main", texts(words), len(words), byref(code))
+    call("cairn_tool_main", texts(words, "an argument"), len(words), byref(code))
     return code.value

@@ -77,6 +77,20 @@ def location_of(torch: Any, storage: Any) -> str:
     return torch.serialization.location_tag(storage)
 
 
+def problem_of_sparse_tensors(torch: Any) -> str:
+    """Checks the sparse tensors that PyTorch rebuilt since the last call. "": they are good."""
+    validate = getattr(getattr(torch, "_utils", None), "_validate_loaded_sparse_tensors", None)
+    if validate is None:
+        return ""
+    try:
+        validate()  # forgets them, too
+    except NotImplementedError:  # a layout that PyTorch does not check
+        return ""
+    except RuntimeError as e:
+        return str(e)
+    return ""
+
+
 def restore(torch: Any, storage: Any, location: str, map_location: Any) -> Any:
     """The storage on the device that torch.load would choose."""
     restored = None

@@ -30,6 +30,11 @@ cairn_error& no_memory() {
   return error;
 }
 
+cairn_error& unknown_error() {
+  static cairn_error error{.message = "an unknown error"};
+  return error;
+}
+
 // In the order of cairn_status, without CAIRN_OK.
 constexpr std::array<std::string_view, 12> kClasses = {
     "UsageError",       "NotFoundError", "AlreadyExistsError", "CorruptError",
@@ -65,7 +70,7 @@ cairn_status report_error(cairn_error** error) noexcept {
     } catch (const std::bad_alloc&) {  // `made` says so
     }
   } catch (...) {  // nothing of cairn's throws anything else
-    return CAIRN_OTHER;
+    made = &unknown_error();
   }
   const cairn_status status = made->status;
   error != nullptr ? void(*error = made) : cairn_error_free(made);
@@ -96,7 +101,7 @@ int cairn_error_is_retryable(const cairn_error* error) {
   return error != nullptr && error->is_retryable ? 1 : 0;
 }
 void cairn_error_free(cairn_error* error) {
-  if (error != &cairn::no_memory()) delete error;
+  if (error != &cairn::no_memory() && error != &cairn::unknown_error()) delete error;
 }
 
 const char* cairn_version(void) { return CAIRN_VERSION; }

@@ -8,6 +8,7 @@
 #include "c/error.h"
 #include "c/search.h"
 #include "c/tree.h"
+#include "checkpoint/open/checkpoint.h"
 #include "io/file.h"
 #include "storage/place.h"
 
@@ -66,6 +67,24 @@ std::vector<std::string> KeptCheckpoints::superfluous(std::size_t keep) const {
   return paths;
 }
 
+namespace {
+
+void check_stays_in_folder(const std::string& name) {
+  const bool leaves = name.starts_with('/') || name == ".." || name.starts_with("../") ||
+                      name.ends_with("/..") || name.find("/../") != std::string::npos;
+  if (!leaves && !name.empty() && !name.ends_with('/')) return;
+  throw UsageError("the name \"" + name + "\" is not of a file in the folder of the saver");
+}
+
+// Whether a saver of this run wrote the checkpoint. Files that other programs wrote, or a user with
+// cairn_save(), say neither a run nor a step.
+bool is_of_run(const Checkpoint& checkpoint, const std::string& run_name) {
+  const auto said = Checkpoint::Impl::source_of(checkpoint).info().checkpoint;
+  return said && said->timestamp && said->run_name == run_name;
+}
+
+}  // namespace
+
 StepSaver::StepSaver(StepSaverOptions options)
     : options_(std::move(options)),
       store_(store_of(options_.folder, nullptr)),
@@ -73,15 +92,21 @@ StepSaver::StepSaver(StepSaverOptions options)
       may_replace_(options_.overwrite),
       pipeline_({.store = store_}) {
   if (options_.filename.empty()) throw UsageError("the format of the names is empty");
-  path_of(options_.filename, {});
-  if (!options_.latest.empty()) path_of(options_.latest, {});
+  const std::string path = path_of(options_.filename, {});
+  if (!options_.latest.empty()) check_is_not_link(path, path_of(options_.latest, {}));
 }
 
 std::string StepSaver::path_of(const NameFormat& name, const Timestamp& timestamp) const {
   const FormatVariables variables = dist_variables(options_.run_name) + time_variables(timestamp);
   const std::string path = strict_format(name, variables);
   check_is_name(path, "the name of a checkpoint");
+  check_stays_in_folder(path);
   return join_path(folder_, path);
+}
+
+void StepSaver::check_is_not_link(const std::string& path, const std::string& link) const {
+  if (normal_path(path) != normal_path(link)) return;
+  throw UsageError(path + " would be both a checkpoint and the link to the newest one");
 }
 
 // Only in a local store, where Replace::kOwn allows everything.
@@ -106,22 +131,11 @@ SaveJob StepSaver::job_of(const Value& value, const NameFormat& name, std::int64
   Timestamp timestamp = job.info.timestamp.value_or(Timestamp());
   if (step >= 0) timestamp.batch = step;
   job.path = path_of(name, timestamp);
-  if (!options_.latest.empty()) job.latest = path_of(options_.latest, timestamp);
+  if (!options_.latest.empty()) {
+    job.latest = path_of(options_.latest, timestamp);
+    check_is_not_link(job.path, job.latest);
+  }
   job.replace = may_replace_ ? Replace::kAll : Replace::kOwn;
-  // Other programs may have given such names, too.
-  job.may_remove = [kept = kept_, store = store_, run_name = options_.run_name](
-                       ObjectStore&, const std::string& path) {
-    if (!kept->is_adopted(path)) return true;
-    try {
-      return open_checkpoint(path, store).info().run_name == run_name;
-    } catch (const NotFoundError&) {
-      return true;
-    } catch (const CorruptError&) {
-      return false;
-    } catch (const UnsupportedError&) {
-      return false;
-    }
-  };
   job.report = [kept = kept_](const SaveReport& report) {
     kept->finish(report.path);
     for (const std::string& path : report.removed) {
@@ -132,6 +146,28 @@ SaveJob StepSaver::job_of(const Value& value, const NameFormat& name, std::int64
     }
   };
   return job;
+}
+
+// What resume() found may be of other programs: names say nothing.
+void StepSaver::remove_superfluous(SaveJob& job) const {
+  job.remove_afterwards = kept_->superfluous(options_.keep);
+  std::set<std::string> found;
+  for (const std::string& path : job.remove_afterwards) {
+    if (kept_->is_adopted(path)) found.insert(path);
+  }
+  job.may_remove = [found, store = store_, run_name = options_.run_name](ObjectStore&,
+                                                                         const std::string& path) {
+    if (!found.contains(path)) return true;
+    try {
+      return is_of_run(open_checkpoint(path, store), run_name);
+    } catch (const NotFoundError&) {
+      return true;
+    } catch (const CorruptError&) {
+      return false;
+    } catch (const UnsupportedError&) {
+      return false;
+    }
+  };
 }
 
 // After the error of a save nothing is under way.
@@ -152,7 +188,7 @@ void StepSaver::save(const Value& value, const std::string& name, std::int64_t s
   if (!job.latest.empty()) pipeline_.publisher().look_at_pointer(job.latest);
   forget_failed_saves([&] { pipeline_.throw_error(); });
   kept_->begin(job.path);
-  if (options_.keep > 0) job.remove_afterwards = kept_->superfluous(options_.keep);
+  if (options_.keep > 0) remove_superfluous(job);
   forget_failed_saves([&] { pipeline_.submit(std::move(job)); });
   pipeline_.release_tensors();
 }
@@ -161,8 +197,9 @@ void StepSaver::wait() {
   forget_failed_saves([&] { pipeline_.wait(); });
 }
 
-std::optional<FoundCheckpoint> StepSaver::resume(const FindOptions& how) {
+std::optional<FoundCheckpoint> StepSaver::resume(const FindOptions& how, bool goes_on) {
   wait();
+  if (!goes_on) tried_.clear();
   FindOptions options = how;
   options.filename = options_.filename;
   options.run_name = options_.run_name;
@@ -197,6 +234,10 @@ cairn_status cairn_saver_new(const cairn_saver_options* options, cairn_saver** s
                              cairn_error** error) {
   return cairn::guard_call(error, [&] {
     cairn::require(options, "options");
+    if (options->size != sizeof(cairn_saver_options)) {
+      throw cairn::UsageError("options.size is " + std::to_string(options->size) + ", not " +
+                              std::to_string(sizeof(cairn_saver_options)));
+    }
     cairn::require(options->folder, "options.folder");
     cairn::require(saver, "saver");
     *saver = nullptr;
@@ -237,9 +278,9 @@ cairn_status cairn_saver_resume(cairn_saver* saver, cairn_tree** tree, char** pa
     cairn::require(tree, "tree");
     cairn::require(path, "path");
     *tree = nullptr;
-    *path = nullptr;
+    const bool goes_on = std::exchange(*path, nullptr) != nullptr;
     cairn::SkippedLines lines(skipped);
-    const auto found = saver->saver.resume({.on_skip = lines.collect()});
+    const auto found = saver->saver.resume({.on_skip = lines.collect()}, goes_on);
     if (found) {
       auto made = cairn::tree_of(found->checkpoint, cairn::Verify::kFull);
       *path = cairn::text_copy(found->path);

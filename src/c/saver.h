@@ -68,23 +68,25 @@ class StepSaver {
   // save then. `name`: below the folder; empty: by the format. `step`: -1 if there is none.
   void save(const Value& value, const std::string& name, std::int64_t step);
   void wait();
-  // Finds the newest good checkpoint that an earlier call did not return. It is verified when it is
-  // read, so call this again if it turns out to be damaged. `how` needs an on_skip.
-  std::optional<FoundCheckpoint> resume(const FindOptions& how);
+  // Finds the newest good checkpoint. It is verified when it is read. If it turns out to be
+  // damaged, call this again with `goes_on`, to pass over it as well. `how` needs an on_skip.
+  std::optional<FoundCheckpoint> resume(const FindOptions& how, bool goes_on);
 
  private:
   template <class Call>
   void forget_failed_saves(const Call& call);
   void check_is_free(const std::string& path) const;
+  void check_is_not_link(const std::string& path, const std::string& link) const;
   std::string path_of(const NameFormat& name, const Timestamp& timestamp) const;
   CheckpointInfo info(const Value& value, std::int64_t step) const;
+  void remove_superfluous(SaveJob& job) const;
   SaveJob job_of(const Value& value, const NameFormat& name, std::int64_t step) const;
 
   const StepSaverOptions options_;
   const std::shared_ptr<ObjectStore> store_;
   const std::string folder_;
   bool may_replace_;
-  std::vector<std::string> tried_;  // what resume() returned
+  std::vector<std::string> tried_;  // what resume() returned, and was damaged
   const std::shared_ptr<KeptCheckpoints> kept_ = std::make_shared<KeptCheckpoints>();
   SavePipeline pipeline_;
 };

@@ -16,6 +16,7 @@
 #include "c/error.h"
 #include "checkpoint/open/training_info.h"
 #include "core/checked.h"
+#include "core/text/printable.h"
 #include "format/pickle/read/keyed_storages.h"
 #include "format/pickle/read/unpickle.h"
 
@@ -49,6 +50,7 @@ class GivenStorages final : public pickle::KeyedStorages {
       throw UsageError("storage " + std::to_string(index) + " has " + std::to_string(given.size) +
                        " bytes, but the pickle says " + std::to_string(byte_size(reference)));
     }
+    if (given.size > 0) require(given.data, "the data of a storage");
     return storage_in(given.data, given.size, std::string(reference.location));
   }
 
@@ -59,9 +61,7 @@ class GivenStorages final : public pickle::KeyedStorages {
 std::uint64_t reached_elements(const TensorView& tensor) {
   std::uint64_t last = 0;
   for (std::size_t i = 0; i < tensor.shape.size(); ++i) {
-    if (tensor.shape[i] < 0 || tensor.strides[i] < 0) {
-      throw UsageError("a shape or a stride is negative");
-    }
+    if (tensor.strides[i] < 0) throw UsageError("a stride is negative");
     if (tensor.shape[i] == 0) return 0;
     last = checked_add(
         last, checked_multiply<std::uint64_t>(static_cast<std::uint64_t>(tensor.shape[i] - 1),
@@ -74,10 +74,15 @@ TensorView view_of(const cairn_tensor& given) {
   const auto dtype = find_dtype(given.dtype);
   if (!dtype) throw UsageError(std::string("there is no dtype \"") + given.dtype + "\"");
   TensorView tensor{.dtype = *dtype};
+  if (given.dimensions < 0) throw UsageError("the number of dimensions is negative");
   if (given.dimensions > 0) {
     require(given.shape, "shape");
     tensor.shape.assign(given.shape, given.shape + given.dimensions);
   }
+  if (std::ranges::any_of(tensor.shape, [](std::int64_t size) { return size < 0; })) {
+    throw UsageError("a shape is negative");
+  }
+  tensor.numel();  // throws if it overflows, as the strides would then
   tensor.strides = given.strides == nullptr
                        ? contiguous_strides(tensor.shape)
                        : Dims(given.strides, given.strides + tensor.shape.size());
@@ -101,7 +106,12 @@ bool is_plain(const Foreign& object) {
 }
 
 std::string refusal(const std::string& path, const Foreign& object) {
-  return (path.empty() ? "the object" : path) + " is of the class " + object.class_name() +
+  const std::string where = path.empty() ? "the object" : path;
+  if (object.made == Foreign::Made::kNamed) {
+    return where + " is the class or function " + object.class_name() +
+           " itself, of which a file keeps only the name; list it in allow=, or leave it out";
+  }
+  return where + " is of the class " + object.class_name() +
          ", which may run code of its own when Python loads it; list the class in allow=, or save "
          "a plain dict of its content instead";
 }
@@ -182,6 +192,8 @@ cairn_status cairn_tree_from_tensors(const cairn_tensor* tensors, size_t count, 
       }
       try {
         dict.set(tensor.name, cairn::view_of(tensor));
+      } catch (const cairn::CorruptError&) {
+        throw cairn::UsageError(std::string(tensor.name) + ": the sizes overflow");
       } catch (cairn::Error& e) {
         e.add_context(tensor.name);
         throw;
@@ -199,11 +211,31 @@ cairn_status cairn_tree_check_classes(const cairn_tree* tree, const char* const*
                                       size_t count, cairn_error** error) {
   return cairn::guard_call(error, [&] {
     cairn::require(tree, "tree");
-    const std::set<std::string_view> names(allowed, allowed + count);
+    if (count > 0) cairn::require(allowed, "allowed");
+    std::set<std::string_view> names;
+    for (const char* name : std::span(allowed, count)) {
+      cairn::require(name, "the name of a class");
+      names.insert(name);
+    }
     for (const auto& [path, object] : cairn::foreign_objects(tree->value)) {
       if (cairn::is_plain(*object) || names.contains(object->class_name())) continue;
       throw cairn::UnsupportedError(cairn::refusal(path, *object));
     }
+  });
+}
+
+cairn_status cairn_tree_lost_attributes(const cairn_tree* tree, char** lines, cairn_error** error) {
+  return cairn::guard_call(error, [&] {
+    cairn::require(tree, "tree");
+    cairn::require(lines, "lines");
+    *lines = nullptr;
+    std::string text;
+    for (const auto& [path, tensor] : cairn::tensors_of(tree->value)) {
+      if (tensor->lost_attributes == nullptr) continue;
+      if (!text.empty()) text += '\n';
+      text += cairn::printable_line(path + ": " + *tensor->lost_attributes);
+    }
+    if (!text.empty()) *lines = cairn::text_copy(text);
   });
 }
 

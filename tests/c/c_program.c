@@ -85,6 +85,7 @@ static void go_by_pickle(const char* folder) {
   cairn_error* error = NULL;
   cairn_tree* tree = make_tree();
   cairn_tree* again = NULL;
+  char* lines = NULL;
   cairn_bytes pickle = {NULL, 0};
   const cairn_bytes* storages = NULL;
   size_t count = 0;
@@ -93,6 +94,8 @@ static void go_by_pickle(const char* folder) {
   CHECK(count == 3 && storages[0].size == sizeof kWeights);
   DO(cairn_tree_from_pickle(pickle, storages, count, &again, &error));
   DO(cairn_tree_check_classes(again, NULL, 0, &error));
+  DO(cairn_tree_lost_attributes(again, &lines, &error));
+  CHECK(lines == NULL);
   DO(cairn_save(again, place, 0, &error));
   CHECK(cairn_tree_from_pickle(pickle, storages, 1, &again, &error) == CAIRN_USAGE);
   cairn_error_free(error);
@@ -115,7 +118,7 @@ static void save_in_the_background(const char* folder) {
   char* path = NULL;
   char* skipped = NULL;
   snprintf(run, sizeof run, "%s/run", folder);
-  const cairn_saver_options options = {run, NULL, "latest.pt", NULL, 2, 1};
+  const cairn_saver_options options = {sizeof options, run, NULL, "latest.pt", NULL, 2, 1};
   DO(cairn_saver_new(&options, &saver, &error));
   for (int64_t step = 1; step <= 4; ++step)
     DO(cairn_saver_save(saver, tree, NULL, step, &error));
@@ -124,6 +127,7 @@ static void save_in_the_background(const char* folder) {
   DO(cairn_find_latest(run, NULL, &path, &skipped, &error));
   CHECK(path != NULL && strstr(path, "step4.pt") != NULL && skipped == NULL);
   cairn_text_free(path);
+  path = NULL;
   DO(cairn_saver_resume(saver, &tree, &path, &skipped, &error));
   DO(cairn_tree_read(tree, NULL, &error));
   check_tensors(tree);

@@ -66,6 +66,7 @@ TEST_F(HostileTextTest, NoCommandWritesAControlCharacter) {
       {"prune", folder_.path(), "--keep-last", "1"},
       {"resume", "--explain", folder_.path()},
       {"resume", "--explain", folder_.path(), "--save-filename", "evil.pt"},
+      {"report", folder_.path(), "--overwrite", "-o", folder_ / (kEvil + ".html")},
       {"diff", folder_ / "evil.pt", folder_ / "evil.safetensors"},
       {"extract", folder_ / "evil.pt", "no such " + kEvil},
       {"convert", folder_ / "evil.pt", folder_ / "new.safetensors"},

@@ -4,7 +4,9 @@
 
 #include "cairn/checkpoint/checkpoint.h"
 
+#include "io/file.h"
 #include "run_tool.h"
+#include "storage/place.h"
 #include "testing/fake_s3.h"
 #include "testing/s3_environment.h"
 #include "testing/sample_checkpoint.h"
@@ -45,6 +47,24 @@ TEST_F(ToolOnS3Test, ConvertAndPruneWriteToIt) {
   EXPECT_EQ(run({"convert", kFirst, "s3://bucket/copy/a.pt"}).code, 0);
   EXPECT_EQ(testing::batch_of_sample(load("s3://bucket/copy/a.pt")), 1);
   EXPECT_THAT(run({"prune", kRunFolder, "--keep-last", "1"}).out, HasSubstr("ep0-ba"));
+}
+
+TEST_F(ToolOnS3Test, ReportReadsARunAndWritesItsPage) {
+  const std::string log = std::string(kRunFolder) + "/logs-rank0.jsonl";
+  const std::string page = std::string(kRunFolder) + "/report.html";
+  const auto store = store_of(log, nullptr);
+  const auto file = store->begin(log);
+  file->write(as_bytes(R"({"batch":7,"metric":"loss","value":0.5})"
+                       "\n"));
+  file->commit();
+  const Answer answer = run({"report", kRunFolder, "-o", page});
+  EXPECT_EQ(answer.code, 0) << answer.err;
+  const auto source = store->open(page);
+  const SharedBytes bytes = source->view(0, source->size());
+  EXPECT_THAT(std::string(as_text(bytes.view)),
+              AllOf(HasSubstr(R"("log":"s3://bucket/run/logs-rank0.jsonl")"),
+                    HasSubstr(R"("batches":[7])"), HasSubstr("ep0-ba1-rank0.pt"),
+                    HasSubstr(R"("path":"s3://bucket/run/ep0-ba2-rank0.pt")")));
 }
 
 TEST_F(ToolOnS3Test, AHeaderIsTwoRequests) {

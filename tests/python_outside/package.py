@@ -22,7 +22,7 @@ def copy_package(library, folder):
     """Puts the package with its library into folder/cairn, as the wheel does."""
     shutil.copytree(ROOT / "python" / "cairn", folder / "cairn",
                     ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(library, folder / "cairn")
+    shutil.copy(library, folder / "cairn" / "libcairn-c.so")
 
 
 def torch_folders(*modules):

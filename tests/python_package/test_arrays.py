@@ -45,8 +45,13 @@ def test_a_state_of_numpys_generators(path):
 
 
 def test_texts_are_refused(path):
-    with pytest.raises(cairn.UnsupportedError, match="names: a numpy array of <U1.*numbers"):
-        cairn.save({"names": numpy.array(["a"])}, path)
+    for what, thing in (("array of <U1", numpy.array(["a"])),
+                        ("scalar of datetime64", numpy.datetime64("2024-01-01")),
+                        ("dtype of", numpy.dtype([("a", "i4")]))):
+        with pytest.raises(cairn.UnsupportedError, match=f"names: a numpy {what}.*numbers"):
+            cairn.save({"names": thing}, path)
+    cairn.save(numpy.dtype("f4"), path)
+    assert cairn.load(path) == numpy.dtype("f4")
     torch = pytest.importorskip("torch")
     torch.save({"names": numpy.array(["a"])}, path)
     with pytest.raises(cairn.UnsupportedError, match="a.pt: .*'U1'.*numbers"):

@@ -131,6 +131,23 @@ def test_hostile_objects_run_nothing(path, tmp_path):
         assert not marker.exists(), pickled
 
 
+LARGE = 1 << 36
+
+
+@pytest.mark.parametrize("called", [
+    b"ctorch.storage\nUntypedStorage\n", b"ctorch\nFloatStorage\n", b"cnumpy\nndarray\n",
+    b"c__builtin__\nbytearray\n", b"c__builtin__\nint\n", b"c__builtin__\nlist\n"])
+def test_hostile_sizes_take_no_memory(called, path):
+    number = b"\x8a\x05" + struct.pack("<q", LARGE)[:5]
+    for arguments in (number + b"\x85", b"(" + number + b"t\x85"):
+        write_pt(path, b"\x80\x02" + called + arguments + b"R.")
+        try:
+            loaded = cairn.load(path)
+        except cairn.Error:
+            continue
+        assert isinstance(loaded, cairn.Placeholder)
+
+
 def test_hostile_names_in_what_is_allowed(path, tmp_path):
     """An allowed class opens no way to others in its module."""
     marker = tmp_path / "marker"

@@ -74,7 +74,7 @@ def test_a_checkpoint_that_is_being_saved_can_be_loaded_and_removed(plugin, tmp_
         plugin.load_checkpoint(path)
 
 
-def test_a_superfluous_checkpoint_stays_until_the_next_one_is_durable(plugin, tmp_path, monkeypatch):
+def test_a_superfluous_checkpoint_stays_until_the_next_is_durable(plugin, tmp_path, monkeypatch):
     old, new = tmp_path / "epoch=0.ckpt", tmp_path / "epoch=1.ckpt"
     waits = []
     wait = cairn.Saver.wait

@@ -83,6 +83,19 @@ def test_a_scheme_without_a_store_is_refused():
         cairn.save(1, "nowhere://bucket/a.pt")
 
 
+def test_places_that_are_no_paths(path):
+    for wrong in ("a.pt\0evil", 3, None):
+        for use in (lambda place: cairn.save(1, place), cairn.load, cairn.find_latest,
+                    cairn.verify):
+            with pytest.raises(cairn.UsageError):
+                use(wrong)
+    deep = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(cairn.UnsupportedError, match="deep"):
+        cairn.save(deep, path)
+
+
 def test_errors_are_of_their_class_and_say_where(path, tmp_path):
     with pytest.raises(cairn.NotFoundError, match="missing.pt") as caught:
         cairn.load(tmp_path / "missing.pt")

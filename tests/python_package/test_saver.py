@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
 
 import pytest
 
@@ -44,7 +45,7 @@ def test_a_saver_removes_only_its_own(tmp_path):
     assert names(tmp_path) == ["mine.pt", "step1.pt", "step4.pt"]
     with cairn.Saver(tmp_path, keep=1, run_name="c", latest=None) as saver:
         with pytest.warns(cairn.CheckpointWarning, match="step4.pt.*the run b"):
-            assert saver.resume() is None
+            assert saver.resume() == {"step": 1}  # says no run
         saver.save_async({"step": 9}, step=9)
     assert names(tmp_path) == ["mine.pt", "step1.pt", "step4.pt", "step9.pt"]
 
@@ -111,10 +112,11 @@ def test_close_waits_and_tells(tmp_path):
 
 def test_the_error_of_the_block_is_the_one_that_is_raised(tmp_path):
     (tmp_path / "run").write_text("no folder")
-    with pytest.raises(KeyError):
-        with cairn.Saver(tmp_path / "run" / "below") as saver:
-            saver.save_async(1, step=1)
-            raise KeyError("of the program")
+    with pytest.warns(cairn.CheckpointWarning, match="step1.pt"):
+        with pytest.raises(KeyError):
+            with cairn.Saver(tmp_path / "run" / "below") as saver:
+                saver.save_async(1, step=1)
+                raise KeyError("of the program")
 
 
 def run_program(program, *arguments):
@@ -145,8 +147,13 @@ def test_a_forked_process_leaves_it_alone(tmp_path):
         saver = cairn.Saver(sys.argv[1])
         saver.save_async({"step": 1}, step=1)
         if os.fork() == 0:
-            del saver
-            sys.exit(0)
+            try:
+                saver.save_async({"step": 9}, step=9)
+            except cairn.UsageError:
+                saver.close()
+                del saver
+                sys.exit(0)
+            sys.exit(1)
         assert os.wait()[1] == 0
         saver.save_async({"step": 2}, step=2)
         """, str(tmp_path))
@@ -164,13 +171,60 @@ def test_names_of_the_callers_own(tmp_path):
     assert cairn.load(tmp_path / "ep2" / "{x}.pt") == {"epoch": 2}
 
 
+@pytest.mark.parametrize("name", ["../x.pt", "a/../../x.pt", "/tmp/x.pt", "latest.pt", "a\0b.pt",
+                                  "./latest.pt", "s3://bucket/x.pt", "a/"])
+def test_names_that_are_no_file_in_the_folder(name, tmp_path):
+    with cairn.Saver(tmp_path / "run") as saver:
+        with pytest.raises(cairn.UsageError):
+            saver.save_async({}, name=name)
+        saver.save_async({"step": 1}, step=1)
+    assert names(tmp_path) == ["run"]
+    with pytest.raises(cairn.UsageError, match="link"):
+        cairn.Saver(tmp_path, filename="latest.pt")
+
+
+def test_resume_twice_gives_the_same(tmp_path):
+    with cairn.Saver(tmp_path) as saver:
+        for step in (1, 2, 3):
+            saver.save_async({"step": step}, step=step)
+        assert saver.resume() == saver.resume() == {"step": 3}
+
+
+def test_files_of_others_stay_after_resume(tmp_path):
+    torch = pytest.importorskip("torch")
+    torch.save({"step": 1}, tmp_path / "step1.pt")
+    cairn.save({"step": 2}, tmp_path / "step2.pt")
+    with cairn.Saver(tmp_path, keep=1, latest=None) as saver:
+        assert saver.resume() == {"step": 2}
+        for step in (3, 4):
+            saver.save_async({"step": step}, step=step)
+    assert names(tmp_path) == ["step1.pt", "step2.pt", "step4.pt"]
+
+
+def test_many_threads_may_use_one_saver(tmp_path):
+    state = {"x": b"x" * 100_000}
+    with cairn.Saver(tmp_path, keep=2, latest=None) as saver:
+        def save_some(first):
+            for step in range(first, 80, 4):
+                saver.save_async(state, step=step)
+                saver.wait()
+
+        threads = [threading.Thread(target=save_some, args=(first,)) for first in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(names(tmp_path)) == 2
+
+
 def test_wrong_options(tmp_path):
     for wrong in ({"keep": 0}, {"every": 0}, {"filename": "{nothing}.pt"}, {"filename": ""}):
         with pytest.raises(cairn.UsageError):
             cairn.Saver(tmp_path, **wrong)
     with cairn.Saver(tmp_path) as saver:
-        with pytest.raises(cairn.UsageError):
-            saver.save_async({}, step=-1)
+        for wrong in (-1, 2**64 + 5, 1.0, "1"):
+            with pytest.raises(cairn.UsageError, match="step is"):
+                saver.save_async({}, step=wrong)
         with pytest.raises(cairn.UnsupportedError):
             saver.save_async({"f": print}, step=1)
 

@@ -61,7 +61,8 @@ def shapes():
             "slice": base[1:, ::2, 1], "expanded": torch.ones(3, 1).expand(3, 4),
             "channels": torch.ones(1, 3, 4, 4).to(memory_format=torch.channels_last),
             "grad": torch.ones(2, requires_grad=True),
-            "negative": torch.ones(3, dtype=torch.complex64).conj()}
+            "conjugate": torch.tensor([1 + 2j, 3 - 4j]).conj(),
+            "negative": torch.tensor([1 + 2j, 3 - 4j]).conj().imag}
 
 
 @pytest.mark.parametrize("name", shapes())
@@ -201,6 +202,46 @@ def test_other_threads_run_during_a_save_and_a_load(path):
     finally:
         ended.set()
         thread.join()
+
+
+def test_a_damaged_sparse_tensor_is_found(path):
+    torch.save({"s": torch._sparse_coo_tensor_unsafe(torch.tensor([[10_000_000]]), torch.ones(1),
+                                                     (3,))}, path)
+    with pytest.raises(cairn.CorruptError, match="sparse"):
+        cairn.load(path)
+    torch.save({"s": torch.eye(2).to_sparse()}, path)
+    assert torch.equal(cairn.load(path)["s"].to_dense(), torch.eye(2))
+    assert not torch._utils._sparse_tensors_to_validate
+
+
+@pytest.mark.skipif(not hasattr(torch.serialization, "add_safe_globals"),
+                    reason="PyTorch 1.13 drops them itself")
+def test_attributes_that_are_lost_are_told(path):
+    parameter = torch.nn.Parameter(torch.ones(2))
+    parameter.partition_dim = 1
+    with pytest.warns(cairn.CheckpointWarning, match="w: partition_dim"):
+        cairn.save({"w": parameter}, path)
+    torch.save({"w": parameter}, path)
+    with pytest.warns(cairn.CheckpointWarning, match="w: partition_dim"):
+        assert torch.equal(cairn.load(path)["w"], parameter)
+
+
+def test_tensors_that_are_refused(path):
+    class Own(torch.Tensor):
+        """A subclass of a user's."""
+
+    own = torch.ones(2).as_subclass(Own)
+    for tensor, allow in ((own, ()), (own, [Own]),
+                          (torch.nested.nested_tensor([torch.ones(2)]), ()),
+                          (torch.empty(2, device="meta"), ())):
+        with pytest.raises(cairn.UnsupportedError, match="^t: |meta"):
+            cairn.save({"t": tensor}, path, allow=allow)
+
+
+@pytest.mark.filterwarnings("ignore:Named tensors")
+def test_names_of_dimensions_are_refused(path):
+    with pytest.raises(cairn.UnsupportedError, match="names"):
+        cairn.save({"t": torch.zeros(2, names=("N",))}, path)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")

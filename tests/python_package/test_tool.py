@@ -44,7 +44,7 @@ def test_copy_and_convert(tmp_path):
     cairn.convert(source, tmp_path / "a.safetensors", dtype="bf16", exclude=["b"])
     loaded = cairn.load(tmp_path / "a.safetensors")
     assert list(loaded) == ["w"] and loaded["w"].dtype == torch.bfloat16
-    with pytest.raises(cairn.UnsupportedError):
+    with pytest.raises(cairn.UsageError, match="nothing"):
         cairn.convert(source, tmp_path / "b.safetensors", include=["nothing"])
 
 

@@ -1,4 +1,4 @@
-// cairn report RUN... -o OUT: writes a page that shows what runs have left behind.
+// cairn report RUN... -o OUT: writes a page that shows several runs.
 #include <algorithm>
 #include <chrono>
 #include <memory>

@@ -68,13 +68,13 @@ function checkpointTable(folder, isVerified) {
 }
 
 // What `cairn resume` says about the folder.
-function resumeLine(folder) {
+function resumeLine(folder, isVerified) {
   if (!folder.resume) return element("p", {class: "bad"}, folder.resume_problem);
-  const {path, needs, why} = folder.resume;
+  const {path, needs, why, checked} = folder.resume;
   if (path === null) return element("p", {}, `Autoresume takes none: ${why}.`);
   const needed = needs ? ` Only a Trainer with ${needs} resumes from it.` : "";
   return element("p", {}, "Autoresume would take ", element("strong", {}, path),
-                 `: ${why}.${needed}`);
+                 `: ${why}; ${isVerified ? checked : "its structure and sizes are good"}.${needed}`);
 }
 
 function summaryLine(folder) {
@@ -94,7 +94,7 @@ function showCheckpoints({runs, verified}) {
   for (const run of runs) {
     for (const folder of run.folders) {
       show("checkpoints").append(element(
-          "div", {class: "folder"}, element("h3", {}, folder.folder), resumeLine(folder),
+          "div", {class: "folder"}, element("h3", {}, folder.folder), resumeLine(folder, verified),
           summaryLine(folder),
           scrolling(`Checkpoints in ${folder.folder}`, checkpointTable(folder, verified))));
     }

@@ -1,4 +1,4 @@
-// Everything that a run left behind, read for a report.
+// All that a report shows of a run, read from its log and its folders.
 #pragma once
 
 #include <optional>

@@ -154,7 +154,8 @@ Json folder_json(const GatheredFolder& folder) {
     Json chosen = {{"path", nullptr}, {"needs", needed_option(answer)}, {"why", ""}};
     if (answer.found) {
       chosen["path"] = answer.found->path;
-      chosen["why"] = moment_of(answer.found->timestamp) + "; " + answer.found->report.summary();
+      chosen["why"] = moment_of(answer.found->timestamp);
+      chosen["checked"] = answer.found->report.summary();
     } else {
       chosen["why"] = no_answer(*resume);
     }

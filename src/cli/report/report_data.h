@@ -1,4 +1,4 @@
-// What a report shows, as the JSON that its page reads.
+// The JSON that the page of a report reads.
 #pragma once
 
 #include <chrono>

@@ -6,6 +6,7 @@ const ENDS = {
   fit_end: "fit() ended",
   close: "interrupted or failed",
   "": "none was logged: killed, or still training",
+  killed: "none was logged: killed",
   files: "from the times of the checkpoints",
 };
 
@@ -47,14 +48,15 @@ function lane(run, index, spans, [first, last]) {
 function spanTable(runs, spans) {
   const rows = element("tbody");
   for (const [index, run] of runs.entries()) {
-    for (const span of spans[index]) {
+    for (const [place, span] of spans[index].entries()) {
+      const end = span.end === "" && place + 1 < spans[index].length ? "killed" : span.end;
       rows.append(element(
           "tr", {}, element("th", {scope: "row"}, swatch(index), nameOf(run)),
           cell(timeText(span.begin), "number"),
           cell(isKnown(span) ? timeText(span.last) : missing, "number"),
           cell(isKnown(span) ? durationText(span.last - span.begin) : missing, "number"),
           cell(`${countText(span.first_batch)} to ${countText(span.last_batch)}`, "number"),
-          cell(Object.hasOwn(ENDS, span.end) ? ENDS[span.end] : span.end, "text")));
+          cell(Object.hasOwn(ENDS, end) ? ENDS[end] : end, "text")));
     }
   }
   const head = headRow(["Run"], ["Began", "number"], ["Last known", "number"],
@@ -101,7 +103,11 @@ function storageCurve(run) {
 
 function drawStorage(box, curves) {
   const [timeAxis, sizeAxis] = axes(bytesText);
-  const shortTimeText = (seconds) => timeText(seconds * 1000).slice("2026-".length, -":00".length);
+  const timeTexts = (_, times) => {
+    const [begin, end] = times[1] - times[0] < 60 ? ["2026-01-31 ".length] :
+                                                    ["2026-".length, -":00".length];
+    return times.map((seconds) => timeText(seconds * 1000).slice(begin, end));
+  };
   const stepped = uPlot.paths.stepped({align: 1});
   const data = uPlot.join(curves.map(({times, sums}) => [times, sums]));
   return new uPlot({
@@ -110,7 +116,7 @@ function drawStorage(box, curves) {
     legend: {show: false},
     cursor: {y: false, drag: {x: true, y: false}},
     axes: [
-      {...timeAxis, space: 110, values: (_, times) => times.map(shortTimeText)},
+      {...timeAxis, space: 110, values: timeTexts},
       {...sizeAxis, incrs: Array.from({length: 60}, (_, power) => 2 ** power)},
     ],
     scales: {y: {range: (_, min, max) => [0, max > 0 ? max * 1.05 : 1]}},

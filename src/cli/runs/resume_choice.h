@@ -1,5 +1,5 @@
-// Which checkpoint autoresume would resume from, and why not from the others. search_run() decides,
-// as it does for the Trainer.
+// Finds the checkpoint that autoresume would resume from, and why not from the others.
+// search_run() decides, as it does for the Trainer.
 #pragma once
 
 #include <string>
