@@ -67,6 +67,9 @@ if(TARGET cairn_c)
 verifies what it loads. It runs nothing that a file holds."
     PACKAGE_DEPENDS "python3 (>= 3.11)" PACKAGE_RECOMMENDS "libcurl4, python3-numpy"
     PACKAGE_SUGGESTS "python3-torch")
+  set(CPACK_DEBIAN_PYTHON_PACKAGE_CONTROL_EXTRA
+      "${PROJECT_SOURCE_DIR}/cmake/debian/python/postinst"
+      "${PROJECT_SOURCE_DIR}/cmake/debian/python/prerm")
 endif()
 cairn_package(doc cairn-doc doc "training that survives, on libtorch (documents)"
   "The guides and the reference of cairn, its tool and its formats."
