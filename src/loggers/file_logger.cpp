@@ -72,10 +72,9 @@ struct FileLogger::Impl {
     }
     append(text);
   }
-  void append_event(const State& state, const char* event) {
-    append(line({{"time", time_of_day(options.now())},
-                 {"batch", state.timestamp.batch},
-                 {"event", event}}));
+  void append_event(const State& run, const char* event) {
+    append(line(
+        {{"time", time_of_day(options.now())}, {"batch", run.timestamp.batch}, {"event", event}}));
   }
   // The metrics of a step come from the end of one batch and the begin of the next. Losses and
   // training metrics of a GPU arrive late: they have a line of their own.

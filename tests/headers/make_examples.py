@@ -165,6 +165,7 @@ EXAMPLES = {
 }
 
 NO_CODE = {  # by the beginning of the first line
+    "c.h": ["const int64_t", "of torch"],  # in C: tests/c/c_program.c
     "callbacks/speed_monitor.h": ["throughput/"],
     "loggers/console_logger.h": ["[epoch="],
     "loggers/file_logger.h": ['{"batch"', '{"time"'],
