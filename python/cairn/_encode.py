@@ -199,7 +199,7 @@ class _Pickler(pickle.Pickler):
 
     def _tensor(self, tensor: Any) -> Any:
         torch, dtype = self._torch, tensor.dtype
-        if tensor.is_nested or tensor.has_names():
+        if tensor.is_nested or _torch.has_names(tensor):
             raise _errors.UnsupportedError(
                 "a nested tensor, or one whose dimensions have names; save its parts, or "
                 "tensor.rename(None)")
