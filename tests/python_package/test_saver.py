@@ -201,6 +201,22 @@ def test_files_of_others_stay_after_resume(tmp_path):
     assert names(tmp_path) == ["step1.pt", "step2.pt", "step4.pt"]
 
 
+def test_another_run_is_not_replaced(tmp_path):
+    with cairn.Saver(tmp_path, run_name="a") as saver:
+        for step in (1, 2, 3):
+            saver.save_async({"run": "a"}, step=step)
+    with cairn.Saver(tmp_path, run_name="b") as saver:
+        with pytest.warns(cairn.CheckpointWarning, match="the run a"):
+            assert saver.resume() is None
+        with pytest.raises(cairn.AlreadyExistsError, match="step1.pt.*the run \"b\""):
+            saver.save_async({"run": "b"}, step=1)
+    assert os.readlink(tmp_path / "latest.pt") == "step3.pt"
+    with cairn.Saver(tmp_path, run_name="a") as saver:
+        assert saver.resume() == {"run": "a"}
+        saver.save_async({"run": "again"}, step=2)
+    assert cairn.load(tmp_path / "step2.pt") == {"run": "again"}
+
+
 def test_many_threads_may_use_one_saver(tmp_path):
     state = {"x": b"x" * 100_000}
     with cairn.Saver(tmp_path, keep=2, latest=None) as saver:
