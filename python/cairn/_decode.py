@@ -10,6 +10,7 @@ import codecs
 import collections
 import ctypes
 import datetime
+import enum
 import io
 import pickle
 import re
@@ -315,7 +316,20 @@ def decode(tree: Tree, what: str, map_location: Any, mmap: bool, allow: Any) -> 
             raise _errors.UnsupportedError(
                 f"{what} holds tensors; install PyTorch or numpy to load it")
         tree.read([])
-    return _rebuild(_Unpickler(text, storages, known, allowed), what, torch)
+    members = _attributes_of_members(allowed)
+    made = _rebuild(_Unpickler(text, storages, known, allowed), what, torch)
+    for member, before in members:
+        if vars(member) != before:
+            vars(member).clear()
+            vars(member).update(before)
+            raise _errors.CorruptError(f"{what}: it would change {member!r} for the whole program")
+    return made
+
+
+def _attributes_of_members(allowed: dict) -> list[tuple[Any, dict]]:
+    """The attributes of the allowed enums' members, which a pickle could set."""
+    return [(member, dict(vars(member))) for kind in allowed.values()
+            if issubclass(kind, enum.Enum) for member in kind]
 
 
 def _rebuild(unpickler: _Unpickler, what: str, torch: Any) -> Any:

@@ -261,16 +261,20 @@ def test_a_bucket(tmp_path, monkeypatch):
     with subprocess.Popen([os.environ["CAIRN_FAKE_STORE"], "s3", str(tmp_path / "log")],
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         said = json.loads(server.stdout.readline())
-        monkeypatch.setenv("AWS_ENDPOINT_URL", said["url"])
-        monkeypatch.setenv("AWS_ACCESS_KEY_ID", said["access_key_id"])
-        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", said["secret_access_key"])
-        monkeypatch.setenv("AWS_REGION", said["region"])
-        place = f"s3://{said['bucket']}/run"
+        for name, value in (("S3_ENDPOINT_URL", said["url"]), ("AWS_ACCESS_KEY_ID", said["key"]),
+                            ("AWS_SECRET_ACCESS_KEY", said["secret"]),
+                            ("AWS_REGION", said["region"])):
+            monkeypatch.setenv(name, value)
+        place = "s3://bucket/run"
         with cairn.Saver(place, keep=2) as saver:
             for step in range(4):
                 saver.save_async({"step": step, "x": b"y" * 100_000}, step=step)
         assert cairn.load(f"{place}/step3.pt")["step"] == 3
         assert [row["name"] for row in cairn.ls(place)] == ["step2.pt", "step3.pt"]
+        with cairn.Saver(place, keep=1) as again:
+            assert again.resume()["step"] == 3
+            again.save_async({"step": 3}, step=3)
+        assert [row["name"] for row in cairn.ls(place)] == ["step3.pt"]
         cairn.copy(f"{place}/step3.pt", tmp_path / "a.pt")
         assert cairn.load(tmp_path / "a.pt")["step"] == 3
         server.stdin.close()
