@@ -163,7 +163,7 @@ typedef struct cairn_saver_options {
   const char* folder;    // a path, or a URI of a store; required
   const char* filename;  // null: "step{batch}.pt"
   const char* latest;    // the link to the newest; null: none
-  const char* run_name;  // in the checkpoints, and for {run_name} in names; null: ""
+  const char* run_name;  // in the checkpoints; null: the folder's last name
   int64_t keep;          // how many checkpoints to keep; 0: all
   int overwrite;         // 1: may replace what was in the folder before
 } cairn_saver_options;
@@ -186,8 +186,8 @@ cairn_status cairn_saver_wait(cairn_saver* saver, cairn_error** error);
 // is none. The tensors are verified when they are read. If they turn out to be damaged, call this
 // again with *path as it is, and the search goes on after that checkpoint; otherwise *path must be
 // null. The caller frees each *path and *skipped, as of cairn_find_latest(). From now on, those
-// checkpoints in the folder that savers of this run wrote count as this saver's own, and any may be
-// replaced.
+// checkpoints in the folder that savers of this run wrote count as this saver's own, and may be
+// replaced. With a run_name, checkpoints that name another run are passed over.
 cairn_status cairn_saver_resume(cairn_saver* saver, cairn_tree** tree, char** path, char** skipped,
                                 cairn_error** error);
 // Waits for saves under way. Errors that no call has returned are lost.

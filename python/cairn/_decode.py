@@ -10,6 +10,7 @@ import codecs
 import collections
 import ctypes
 import datetime
+import enum
 import io
 import pickle
 import re
@@ -44,13 +45,28 @@ def _defaultdict(factory: Any = None) -> Any:
     return collections.defaultdict(factory)
 
 
+def _containers(most: int) -> dict[tuple[str, str], Any]:
+    """Containers that are made from another one. All together get at most so many items: a file of
+    so many bytes has no more, but can name the same ones again and again."""
+    left = [most]
+
+    def limited(kind: Any) -> Callable:
+        def make(items: Any = ()) -> Any:
+            left[0] -= len(items)
+            if left[0] < 0:
+                raise _errors.CorruptError("its objects show far more items than it holds")
+            return kind(items)
+        return make
+
+    return {("builtins", "set"): limited(set), ("builtins", "frozenset"): limited(frozenset),
+            ("builtins", "bytearray"): limited(bytearray),
+            ("collections", "OrderedDict"): limited(collections.OrderedDict),
+            ("collections", "Counter"): limited(collections.Counter)}
+
+
 _PYTHON: dict[tuple[str, str], Any] = {
     ("_codecs", "encode"): _encode,
-    ("builtins", "set"): set, ("builtins", "frozenset"): frozenset,
-    ("builtins", "complex"): complex, ("builtins", "bytearray"): bytearray,
-    ("builtins", "bytes"): bytes,
-    ("collections", "OrderedDict"): collections.OrderedDict,
-    ("collections", "Counter"): collections.Counter,
+    ("builtins", "complex"): complex,
     ("collections", "defaultdict"): _defaultdict,
     ("datetime", "timedelta"): datetime.timedelta, ("datetime", "timezone"): datetime.timezone,
     ("datetime", "datetime"): datetime.datetime, ("datetime", "date"): datetime.date,
@@ -277,7 +293,7 @@ def decode(tree: Tree, what: str, map_location: Any, mmap: bool, allow: Any) -> 
     """The objects of a tree that was loaded. `what` is the checkpoint, for messages."""
     allowed = _classes.allowed_classes(allow)
     text = tree.pickle()
-    known = dict(_PYTHON)
+    known = {**_PYTHON, **_containers(len(text))}
     storages: Any = None
     tree.warn_of_lost_attributes(what)
     has_tensors = bool(tree.storages())
@@ -300,7 +316,20 @@ def decode(tree: Tree, what: str, map_location: Any, mmap: bool, allow: Any) -> 
             raise _errors.UnsupportedError(
                 f"{what} holds tensors; install PyTorch or numpy to load it")
         tree.read([])
-    return _rebuild(_Unpickler(text, storages, known, allowed), what, torch)
+    members = _attributes_of_members(allowed)
+    made = _rebuild(_Unpickler(text, storages, known, allowed), what, torch)
+    for member, before in members:
+        if vars(member) != before:
+            vars(member).clear()
+            vars(member).update(before)
+            raise _errors.CorruptError(f"{what}: it would change {member!r} for the whole program")
+    return made
+
+
+def _attributes_of_members(allowed: dict) -> list[tuple[Any, dict]]:
+    """The attributes of the allowed enums' members, which a pickle could set."""
+    return [(member, dict(vars(member))) for kind in allowed.values()
+            if issubclass(kind, enum.Enum) for member in kind]
 
 
 def _rebuild(unpickler: _Unpickler, what: str, torch: Any) -> Any:

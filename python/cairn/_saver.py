@@ -65,15 +65,15 @@ class Saver:
     :param filename: the format of the names; ``{batch}`` is the step. The extension selects a
         compression.
     :param run_name: stands in the checkpoints. With it, resume() passes over those that name
-        another run.
+        another run. None: the folder's last name.
     :param overwrite: may replace what was in the folder before. By default a name that exists
-        raises AlreadyExistsError, unless resume() was called.
+        raises AlreadyExistsError, unless resume() was called and the run is the same.
     :param allow: as in ``cairn.save`` and ``cairn.load``.
     """
 
     def __init__(self, place: Place, *, keep: int | None = None, every: int | None = None,
                  latest: str | None = "latest.pt", filename: str = "step{batch}.pt",
-                 run_name: str = "", overwrite: bool = False,
+                 run_name: str | None = None, overwrite: bool = False,
                  allow: Iterable[type] = ()) -> None:
         if keep is not None and keep < 1:
             raise _errors.UsageError(f"keep is {keep}; give 1 or more, or None for all")
@@ -88,8 +88,8 @@ class Saver:
         self._handle = _library.SaverHandle()
         options = _library.SaverOptions(
             ctypes.sizeof(_library.SaverOptions), text(place, "place"), text(filename, "filename"),
-            None if latest is None else text(latest, "latest"), text(run_name, "run_name"),
-            keep or 0, overwrite)
+            None if latest is None else text(latest, "latest"),
+            None if run_name is None else text(run_name, "run_name"), keep or 0, overwrite)
         call("cairn_saver_new", byref(options), byref(self._handle.pointer))
         _OPEN.add(self)
 

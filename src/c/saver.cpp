@@ -78,9 +78,26 @@ void check_stays_in_folder(const std::string& name) {
 
 // Whether a saver of this run wrote the checkpoint. Files that other programs wrote, or a user with
 // cairn_save(), say neither a run nor a step.
-bool is_of_run(const Checkpoint& checkpoint, const std::string& run_name) {
-  const auto said = Checkpoint::Impl::source_of(checkpoint).info().checkpoint;
-  return said && said->timestamp && said->run_name == run_name;
+bool is_of_run(const std::string& path, const std::shared_ptr<ObjectStore>& store,
+               const std::string& run_name) {
+  try {
+    const Checkpoint checkpoint = open_checkpoint(path, store);
+    const auto said = Checkpoint::Impl::source_of(checkpoint).info().checkpoint;
+    return said && said->timestamp && said->run_name == run_name;
+  } catch (const NotFoundError&) {
+    return true;
+  } catch (const CorruptError&) {
+    return false;
+  } catch (const UnsupportedError&) {
+    return false;
+  }
+}
+
+std::string last_name(std::string folder) {
+  while (folder.size() > 1 && folder.ends_with('/')) {
+    folder.pop_back();
+  }
+  return folder.substr(folder.rfind('/') + 1);
 }
 
 }  // namespace
@@ -89,7 +106,7 @@ StepSaver::StepSaver(StepSaverOptions options)
     : options_(std::move(options)),
       store_(store_of(options_.folder, nullptr)),
       folder_(shown_place(options_.folder)),
-      may_replace_(options_.overwrite),
+      run_name_(options_.run_name.value_or(last_name(folder_))),
       pipeline_({.store = store_}) {
   if (options_.filename.empty()) throw UsageError("the format of the names is empty");
   const std::string path = path_of(options_.filename, {});
@@ -97,7 +114,7 @@ StepSaver::StepSaver(StepSaverOptions options)
 }
 
 std::string StepSaver::path_of(const NameFormat& name, const Timestamp& timestamp) const {
-  const FormatVariables variables = dist_variables(options_.run_name) + time_variables(timestamp);
+  const FormatVariables variables = dist_variables(run_name_) + time_variables(timestamp);
   const std::string path = strict_format(name, variables);
   check_is_name(path, "the name of a checkpoint");
   check_stays_in_folder(path);
@@ -109,16 +126,22 @@ void StepSaver::check_is_not_link(const std::string& path, const std::string& li
   throw UsageError(path + " would be both a checkpoint and the link to the newest one");
 }
 
-// Only in a local store, where Replace::kOwn allows everything.
-void StepSaver::check_is_free(const std::string& path) const {
-  if (may_replace_ || store_->may_be_far() || kept_->knows(path) || !store_->stat(path)) return;
-  throw AlreadyExistsError(path + " is there already, and this saver did not write it; call " +
-                           "resume() first, use another folder, or allow overwriting");
+// A name that exists may be of this run, which saves it again after it has resumed.
+Replace StepSaver::replace_of(const std::string& path) const {
+  if (options_.overwrite) return Replace::kAll;
+  if (kept_->knows(path) && !kept_->is_adopted(path)) return Replace::kOwn;
+  // Replace::kOwn sees in a far store that a name is taken.
+  if (store_->may_be_far() && !has_resumed_) return Replace::kOwn;
+  if (!store_->stat(path)) return Replace::kOwn;
+  if (has_resumed_ && is_of_run(path, store_, run_name_)) return Replace::kAll;
+  throw AlreadyExistsError(path + " is there already, and no saver of the run \"" + run_name_ +
+                           "\" wrote it; " + (has_resumed_ ? "" : "call resume() first, ") +
+                           "use another folder, or allow overwriting");
 }
 
 CheckpointInfo StepSaver::info(const Value& value, std::int64_t step) const {
   CheckpointInfo info = info_of(value);
-  if (info.run_name.empty()) info.run_name = options_.run_name;
+  if (info.run_name.empty()) info.run_name = run_name_;
   if (!info.timestamp && step >= 0) {
     info.timestamp = Timestamp();
     info.timestamp->batch = step;
@@ -135,7 +158,7 @@ SaveJob StepSaver::job_of(const Value& value, const NameFormat& name, std::int64
     job.latest = path_of(options_.latest, timestamp);
     check_is_not_link(job.path, job.latest);
   }
-  job.replace = may_replace_ ? Replace::kAll : Replace::kOwn;
+  job.replace = replace_of(job.path);
   job.report = [kept = kept_](const SaveReport& report) {
     kept->finish(report.path);
     for (const std::string& path : report.removed) {
@@ -155,18 +178,9 @@ void StepSaver::remove_superfluous(SaveJob& job) const {
   for (const std::string& path : job.remove_afterwards) {
     if (kept_->is_adopted(path)) found.insert(path);
   }
-  job.may_remove = [found, store = store_, run_name = options_.run_name](ObjectStore&,
-                                                                         const std::string& path) {
-    if (!found.contains(path)) return true;
-    try {
-      return is_of_run(open_checkpoint(path, store), run_name);
-    } catch (const NotFoundError&) {
-      return true;
-    } catch (const CorruptError&) {
-      return false;
-    } catch (const UnsupportedError&) {
-      return false;
-    }
+  job.may_remove = [found, store = store_, run_name = run_name_](ObjectStore&,
+                                                                 const std::string& path) {
+    return !found.contains(path) || is_of_run(path, store, run_name);
   };
 }
 
@@ -184,7 +198,6 @@ void StepSaver::forget_failed_saves(const Call& call) {
 void StepSaver::save(const Value& value, const std::string& name, std::int64_t step) {
   if (step < 0 && name.empty()) throw UsageError("a save needs a step or a name");
   SaveJob job = job_of(value, name.empty() ? options_.filename : NameFormat::of_name(name), step);
-  check_is_free(job.path);
   if (!job.latest.empty()) pipeline_.publisher().look_at_pointer(job.latest);
   forget_failed_saves([&] { pipeline_.throw_error(); });
   kept_->begin(job.path);
@@ -202,20 +215,20 @@ std::optional<FoundCheckpoint> StepSaver::resume(const FindOptions& how, bool go
   if (!goes_on) tried_.clear();
   FindOptions options = how;
   options.filename = options_.filename;
-  options.run_name = options_.run_name;
+  options.run_name = run_name_;
   options.latest_filename = options_.latest;
   options.verify = Verify::kQuick;
   options.except = tried_;
   options.store = store_;
   std::vector<std::string> paths;
-  if (!options_.run_name.empty()) {
+  if (options_.run_name) {
     options.on_other_run = [&](const std::string& path, const std::string& run_name) {
       how.on_skip(path, "it belongs to the run " + run_name);
     };
   }
   options.on_older = [&](const std::string& path, const Timestamp&) { paths.push_back(path); };
   auto found = find_newest(folder_, std::move(options));
-  may_replace_ = true;
+  has_resumed_ = true;
   if (!found) return std::nullopt;
   std::ranges::reverse(paths);
   paths.push_back(found->path);
@@ -249,7 +262,8 @@ cairn_status cairn_saver_new(const cairn_saver_options* options, cairn_saver** s
         {.folder = options->folder,
          .filename = cairn::NameFormat(text(options->filename, cairn::kSaverNames)),
          .latest = cairn::NameFormat(text(options->latest, "")),
-         .run_name = text(options->run_name, ""),
+         .run_name = options->run_name == nullptr ? std::nullopt
+                                                  : std::optional<std::string>(options->run_name),
          .keep = static_cast<std::size_t>(options->keep),
          .overwrite = options->overwrite != 0})};
   });

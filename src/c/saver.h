@@ -23,9 +23,9 @@ namespace cairn {
 struct StepSaverOptions {
   std::string folder = {};
   NameFormat filename = {};
-  NameFormat latest = {};  // empty: no link
-  std::string run_name = {};
-  std::size_t keep = 0;    // 0: all
+  NameFormat latest = {};                              // empty: no link
+  std::optional<std::string> run_name = std::nullopt;  // nullopt: the folder's last name
+  std::size_t keep = 0;                                // 0: all
   bool overwrite = false;  // whether checkpoints may be replaced that were there before
 };
 
@@ -75,7 +75,7 @@ class StepSaver {
  private:
   template <class Call>
   void forget_failed_saves(const Call& call);
-  void check_is_free(const std::string& path) const;
+  Replace replace_of(const std::string& path) const;
   void check_is_not_link(const std::string& path, const std::string& link) const;
   std::string path_of(const NameFormat& name, const Timestamp& timestamp) const;
   CheckpointInfo info(const Value& value, std::int64_t step) const;
@@ -85,7 +85,8 @@ class StepSaver {
   const StepSaverOptions options_;
   const std::shared_ptr<ObjectStore> store_;
   const std::string folder_;
-  bool may_replace_;
+  const std::string run_name_;
+  bool has_resumed_ = false;
   std::vector<std::string> tried_;  // what resume() returned, and was damaged
   const std::shared_ptr<KeptCheckpoints> kept_ = std::make_shared<KeptCheckpoints>();
   SavePipeline pipeline_;

@@ -148,6 +148,23 @@ def test_hostile_sizes_take_no_memory(called, path):
         assert isinstance(loaded, cairn.Placeholder)
 
 
+def test_a_hostile_state_does_not_change_an_enum(path):
+    write_pt(path, b"\x80\x02cconftest\nPhase\n" + text("full") + b"\x85R}"
+             + text("_value_") + b"K\x63sb.")
+    with pytest.raises(cairn.CorruptError, match="Phase.FULL"):
+        cairn.load(path, allow=[Phase])
+    assert Phase.FULL.value == "full"
+
+
+def test_hostile_copies_take_no_memory(path):
+    """A list of 10,000 items, and 10,000 sets of it, which are 12 bytes each."""
+    items = b"]q\x00(" + b"K\x01" * 10_000 + b"cos\nsystem\ne"
+    sets = b"c__builtin__\nfrozenset\nq\x01h\x00\x85R" + b"h\x01h\x00\x85R" * 10_000
+    write_pt(path, b"\x80\x02(" + items + sets + b"t.")
+    with pytest.raises(cairn.Error):
+        cairn.load(path)
+
+
 def test_hostile_names_in_what_is_allowed(path, tmp_path):
     """An allowed class opens no way to others in its module."""
     marker = tmp_path / "marker"

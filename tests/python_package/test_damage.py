@@ -77,7 +77,7 @@ KILLED = textwrap.dedent("""
 def test_kill_leaves_the_previous_checkpoint(tmp_path):
     pytest.importorskip("torch")
     last = 0
-    for delay in (0.05, 0.11, 0.2):
+    for delay in (0.05, 0.2):
         ended = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), str(delay)],
                                stdout=subprocess.PIPE, text=True, check=False)
         assert ended.returncode == -signal.SIGKILL
@@ -93,12 +93,11 @@ def test_kill_leaves_the_previous_checkpoint(tmp_path):
 
 def test_a_kill_while_a_file_is_replaced(tmp_path):
     """The old file or the new one is there, whole."""
-    pytest.importorskip("torch")
     program = textwrap.dedent("""
-        import os, sys, threading, cairn, torch
+        import os, sys, threading, cairn
         threading.Timer(float(sys.argv[2]), lambda: os.kill(os.getpid(), 9)).start()
         while True:
-            cairn.save({"w": torch.ones(1 << 20)}, sys.argv[1])
+            cairn.save({"w": b"x" * (4 << 20)}, sys.argv[1])
         """)
     path = tmp_path / "a.pt"
     cairn.save({"w": [0]}, path)

@@ -201,6 +201,22 @@ def test_files_of_others_stay_after_resume(tmp_path):
     assert names(tmp_path) == ["step1.pt", "step2.pt", "step4.pt"]
 
 
+def test_another_run_is_not_replaced(tmp_path):
+    with cairn.Saver(tmp_path, run_name="a") as saver:
+        for step in (1, 2, 3):
+            saver.save_async({"run": "a"}, step=step)
+    with cairn.Saver(tmp_path, run_name="b") as saver:
+        with pytest.warns(cairn.CheckpointWarning, match="the run a"):
+            assert saver.resume() is None
+        with pytest.raises(cairn.AlreadyExistsError, match="step1.pt.*the run \"b\""):
+            saver.save_async({"run": "b"}, step=1)
+    assert os.readlink(tmp_path / "latest.pt") == "step3.pt"
+    with cairn.Saver(tmp_path, run_name="a") as saver:
+        assert saver.resume() == {"run": "a"}
+        saver.save_async({"run": "again"}, step=2)
+    assert cairn.load(tmp_path / "step2.pt") == {"run": "again"}
+
+
 def test_many_threads_may_use_one_saver(tmp_path):
     state = {"x": b"x" * 100_000}
     with cairn.Saver(tmp_path, keep=2, latest=None) as saver:
@@ -245,16 +261,20 @@ def test_a_bucket(tmp_path, monkeypatch):
     with subprocess.Popen([os.environ["CAIRN_FAKE_STORE"], "s3", str(tmp_path / "log")],
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         said = json.loads(server.stdout.readline())
-        monkeypatch.setenv("AWS_ENDPOINT_URL", said["url"])
-        monkeypatch.setenv("AWS_ACCESS_KEY_ID", said["access_key_id"])
-        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", said["secret_access_key"])
-        monkeypatch.setenv("AWS_REGION", said["region"])
-        place = f"s3://{said['bucket']}/run"
+        for name, value in (("S3_ENDPOINT_URL", said["url"]), ("AWS_ACCESS_KEY_ID", said["key"]),
+                            ("AWS_SECRET_ACCESS_KEY", said["secret"]),
+                            ("AWS_REGION", said["region"])):
+            monkeypatch.setenv(name, value)
+        place = "s3://bucket/run"
         with cairn.Saver(place, keep=2) as saver:
             for step in range(4):
                 saver.save_async({"step": step, "x": b"y" * 100_000}, step=step)
         assert cairn.load(f"{place}/step3.pt")["step"] == 3
         assert [row["name"] for row in cairn.ls(place)] == ["step2.pt", "step3.pt"]
+        with cairn.Saver(place, keep=1) as again:
+            assert again.resume()["step"] == 3
+            again.save_async({"step": 3}, step=3)
+        assert [row["name"] for row in cairn.ls(place)] == ["step3.pt"]
         cairn.copy(f"{place}/step3.pt", tmp_path / "a.pt")
         assert cairn.load(tmp_path / "a.pt")["step"] == 3
         server.stdin.close()
