@@ -16,6 +16,18 @@ foreach(component IN LISTS CPACK_COMPONENTS_ALL)
   file(COPY "${CPACK_CAIRN_DEBIAN}/copyright" "${CPACK_CAIRN_DEBIAN}/changelog" DESTINATION "${doc}"
        FILE_PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
   file(RENAME "${doc}/changelog" "${doc}/changelog.Debian")
+  set(overrides "${CPACK_CAIRN_DEBIAN}/${component}/lintian-overrides")
+  if(EXISTS "${overrides}")
+    file(COPY "${overrides}" DESTINATION "${root}/usr/share/lintian/overrides"
+         FILE_PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
+    file(RENAME "${root}/usr/share/lintian/overrides/lintian-overrides"
+                "${root}/usr/share/lintian/overrides/${CPACK_DEBIAN_${name}_PACKAGE_NAME}")
+  endif()
+  # cpack strips only what is installed as a target.
+  file(GLOB_RECURSE modules "${root}/usr/lib/python3/*.so")
+  if(modules)
+    execute_process(COMMAND strip --strip-unneeded ${modules} COMMAND_ERROR_IS_FATAL ANY)
+  endif()
   file(GLOB_RECURSE compressed "${root}/usr/share/man/*.[1-9]" "${doc}/changelog.Debian")
   execute_process(COMMAND gzip -9n ${compressed} COMMAND_ERROR_IS_FATAL ANY)
   execute_process(COMMAND find "${root}" -type d -exec chmod 755 {} +
