@@ -45,7 +45,7 @@ RATIOS = [
     ("the same until it is durable", "Saver.save_async, durable", "DCP async_save, written", None),
     ("verified load", "cairn.load", "torch.load", 0.6),
     ("verified load, cold", "cairn.load, cold", "torch.load, cold", None),
-    ("verified load", "cairn.load", "safetensors.load_file", None),
+    ("mapped, not read", "cairn.load, mapped", "safetensors.load_file", None),
 ]
 
 
@@ -107,6 +107,7 @@ class Turn:
             self.time_steps((f"torch.load{where}", lambda: torch.load(path)))
             prepare(mine)
             self.time_steps((f"cairn.load{where}", lambda: cairn.load(mine)))
+        self.time_steps(("cairn.load, mapped", lambda: cairn.load(mine, mmap=True, verify=False)))
         if safetensors:
             other = self.folder / "model.safetensors"
             self.time_steps(

@@ -143,7 +143,6 @@ class _Pickler(pickle.Pickler):
         numpy = sys.modules.get("numpy")
         if numpy:
             self._reducers[numpy.ndarray] = _array
-        self._names_dimensions = bool(torch) and hasattr(torch.Tensor, "has_names")
         self._storage_types: frozenset = frozenset([_Stored])
         if torch:
             self._reducers[torch.Tensor] = self._tensor
@@ -200,7 +199,7 @@ class _Pickler(pickle.Pickler):
 
     def _tensor(self, tensor: Any) -> Any:
         torch, dtype = self._torch, tensor.dtype
-        if tensor.is_nested or self._names_dimensions and tensor.has_names():
+        if tensor.is_nested or _torch.has_names(tensor):
             raise _errors.UnsupportedError(
                 "a nested tensor, or one whose dimensions have names; save its parts, or "
                 "tensor.rename(None)")

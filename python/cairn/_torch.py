@@ -42,6 +42,11 @@ def find_numpy() -> Any:
     return numpy
 
 
+def has_names(tensor: Any) -> bool:
+    """Whether the tensor's dimensions have names, which no tensor has in newer versions."""
+    return hasattr(tensor, "has_names") and tensor.has_names()
+
+
 def untyped_storage(tensor: Any) -> Any:
     """The storage of a tensor."""
     if hasattr(tensor, "untyped_storage"):
