@@ -13,7 +13,7 @@ Files are ordinary ``.pt`` files, which torch.load opens. Places are paths, or U
 ("s3://bucket/run/ep1.pt"). Nothing that a file names is run when it is loaded.
 
 PyTorch and numpy are optional: without them, trees may hold everything except tensors and arrays.
-``python3 -m cairn`` is the command line tool. Other threads run during each call; Python sees
+``python3 -m cairn`` is the command line tool. Other threads run during each call. Python sees
 Ctrl-C when the call returns.
 """
 from ._checkpoints import find_latest, load, remove, save
