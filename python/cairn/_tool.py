@@ -128,7 +128,9 @@ def prune(place: Place, *, keep_last: int | None = None, keep_size: str | None =
     code, answer = _run("prune", [place],
                         {**rules, "recursive": recursive, "verify": verify, "yes": yes})
     if code != _DONE:
-        raise _error(code, f"{place}: not all could be removed")
+        lines = [f"{place}: nothing older is removed, because {row['name']} does not verify: "
+                 f"{row['problem']}; put it aside to go on" for row in answer.get("blocked_by", [])]
+        raise _error(code, "\n".join(lines) or f"{place}: not all could be removed")
     return answer
 
 

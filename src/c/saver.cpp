@@ -10,6 +10,7 @@
 #include "c/tree.h"
 #include "checkpoint/open/checkpoint.h"
 #include "io/file.h"
+#include "storage/listing.h"
 #include "storage/place.h"
 
 namespace cairn {
@@ -93,6 +94,13 @@ bool is_of_run(const std::string& path, const std::shared_ptr<ObjectStore>& stor
   }
 }
 
+// The program may change its working folder.
+std::string folder_of(const ObjectStore& store, const std::string& place) {
+  const std::string shown = shown_place(place);
+  const bool is_path = store.names_are_paths() && shown.find("://") == std::string::npos;
+  return is_path ? absolute_path(shown) : shown;
+}
+
 std::string last_name(std::string folder) {
   while (folder.size() > 1 && folder.ends_with('/')) {
     folder.pop_back();
@@ -105,7 +113,7 @@ std::string last_name(std::string folder) {
 StepSaver::StepSaver(StepSaverOptions options)
     : options_(std::move(options)),
       store_(store_of(options_.folder, nullptr)),
-      folder_(shown_place(options_.folder)),
+      folder_(folder_of(*store_, options_.folder)),
       run_name_(options_.run_name.value_or(last_name(folder_))),
       pipeline_({.store = store_}) {
   if (options_.filename.empty()) throw UsageError("the format of the names is empty");
@@ -127,8 +135,12 @@ void StepSaver::check_is_not_link(const std::string& path, const std::string& li
 }
 
 // A name that exists may be of this run, which saves it again after it has resumed.
-Replace StepSaver::replace_of(const std::string& path) const {
+Replace StepSaver::replace_of(const std::string& path) {
   if (options_.overwrite) return Replace::kAll;
+  if (passed_over_.erase(path) > 0) {
+    if (store_->stat(path)) put_aside(*store_, path, kAsideDamaged);
+    return Replace::kOwn;
+  }
   if (kept_->knows(path) && !kept_->is_adopted(path)) return Replace::kOwn;
   // Replace::kOwn sees in a far store that a name is taken.
   if (store_->may_be_far() && !has_resumed_) return Replace::kOwn;
@@ -149,7 +161,7 @@ CheckpointInfo StepSaver::info(const Value& value, std::int64_t step) const {
   return info;
 }
 
-SaveJob StepSaver::job_of(const Value& value, const NameFormat& name, std::int64_t step) const {
+SaveJob StepSaver::job_of(const Value& value, const NameFormat& name, std::int64_t step) {
   SaveJob job{.value = value, .info = info(value, step)};
   Timestamp timestamp = job.info.timestamp.value_or(Timestamp());
   if (step >= 0) timestamp.batch = step;
@@ -212,7 +224,10 @@ void StepSaver::wait() {
 
 std::optional<FoundCheckpoint> StepSaver::resume(const FindOptions& how, bool goes_on) {
   wait();
-  if (!goes_on) tried_.clear();
+  if (!goes_on) {
+    tried_.clear();
+    passed_over_.clear();
+  }
   FindOptions options = how;
   options.filename = options_.filename;
   options.run_name = run_name_;
@@ -220,6 +235,10 @@ std::optional<FoundCheckpoint> StepSaver::resume(const FindOptions& how, bool go
   options.verify = Verify::kQuick;
   options.except = tried_;
   options.store = store_;
+  options.on_skip = [&](const std::string& path, const std::string& why) {
+    passed_over_.insert(path);
+    how.on_skip(path, why);
+  };
   std::vector<std::string> paths;
   if (options_.run_name) {
     options.on_other_run = [&](const std::string& path, const std::string& run_name) {

@@ -75,12 +75,12 @@ class StepSaver {
  private:
   template <class Call>
   void forget_failed_saves(const Call& call);
-  Replace replace_of(const std::string& path) const;
+  Replace replace_of(const std::string& path);
   void check_is_not_link(const std::string& path, const std::string& link) const;
   std::string path_of(const NameFormat& name, const Timestamp& timestamp) const;
   CheckpointInfo info(const Value& value, std::int64_t step) const;
   void remove_superfluous(SaveJob& job) const;
-  SaveJob job_of(const Value& value, const NameFormat& name, std::int64_t step) const;
+  SaveJob job_of(const Value& value, const NameFormat& name, std::int64_t step);
 
   const StepSaverOptions options_;
   const std::shared_ptr<ObjectStore> store_;
@@ -88,6 +88,8 @@ class StepSaver {
   const std::string run_name_;
   bool has_resumed_ = false;
   std::vector<std::string> tried_;  // what resume() returned, and was damaged
+  // What resume() found not good. Put aside when a save needs the name.
+  std::set<std::string> passed_over_;
   const std::shared_ptr<KeptCheckpoints> kept_ = std::make_shared<KeptCheckpoints>();
   SavePipeline pipeline_;
 };

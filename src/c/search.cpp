@@ -14,7 +14,8 @@ std::optional<FoundCheckpoint> find_newest(const std::string& folder, FindOption
 
 void SkippedLines::add(const std::string& path, const std::string& why) {
   if (!lines_.empty()) lines_ += '\n';
-  lines_ += printable_line(path) + ": " + printable_line(why);
+  const bool names_path = why.starts_with(path);
+  lines_ += (names_path ? "" : printable_line(path) + ": ") + printable_line(why);
 }
 
 void SkippedLines::hand_over() {

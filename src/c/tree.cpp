@@ -109,7 +109,8 @@ std::string refusal(const std::string& path, const Foreign& object) {
   const std::string where = path.empty() ? "the object" : path;
   if (object.made == Foreign::Made::kNamed) {
     return where + " is the class or function " + object.class_name() +
-           " itself, of which a file keeps only the name; list it in allow=, or leave it out";
+           " itself, of which a file keeps only the name; list a class in allow=, leave out a "
+           "function";
   }
   return where + " is of the class " + object.class_name() +
          ", which may run code of its own when Python loads it; list the class in allow=, or save "

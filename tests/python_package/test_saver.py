@@ -217,6 +217,32 @@ def test_another_run_is_not_replaced(tmp_path):
     assert cairn.load(tmp_path / "step2.pt") == {"run": "again"}
 
 
+@pytest.mark.parametrize("size", [0, 5, 300])
+def test_a_damaged_checkpoint_does_not_block_its_name(size, tmp_path):
+    with cairn.Saver(tmp_path) as saver:
+        for step in range(1, 4):
+            saver.save_async({"step": step}, step=step)
+    os.truncate(tmp_path / "step3.pt", size)
+    with cairn.Saver(tmp_path) as saver:
+        with pytest.warns(cairn.CheckpointWarning) as warned:
+            assert saver.resume() == {"step": 2}
+        assert all(str(w.message).count("step3.pt") == 1 for w in warned)
+        saver.save_async({"step": 3}, step=3)
+    assert cairn.load(tmp_path / "step3.pt") == {"step": 3}
+    assert os.path.getsize(tmp_path / "step3.pt.damaged") == size
+
+
+def test_the_folder_stays_when_the_program_changes_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with cairn.Saver("run") as saver:
+        saver.save_async({"step": 1}, step=1)
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        saver.save_async({"step": 2}, step=2)
+    assert names(tmp_path / "run") == ["latest.pt", "step1.pt", "step2.pt"]
+    assert names(tmp_path / "elsewhere") == []
+
+
 def test_many_threads_may_use_one_saver(tmp_path):
     state = {"x": b"x" * 100_000}
     with cairn.Saver(tmp_path, keep=2, latest=None) as saver:

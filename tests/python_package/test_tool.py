@@ -30,6 +30,11 @@ def test_prune(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["step3.pt", "step4.pt"]
     with pytest.raises(cairn.Error, match="keep-best|metric"):
         cairn.prune(tmp_path, keep_best=["x:y:z"])
+    with open(tmp_path / "step4.pt", "r+b") as file:
+        file.seek(150)
+        file.write(b"zz")
+    with pytest.raises(cairn.CorruptError, match="because step4.pt does not .* put it aside"):
+        cairn.prune(tmp_path, keep_last=1)
 
 
 def test_copy_and_convert(tmp_path):
