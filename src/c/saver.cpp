@@ -183,7 +183,7 @@ SaveJob StepSaver::job_of(const Value& value, const NameFormat& name, std::int64
   return job;
 }
 
-// What resume() found may be of other programs: names say nothing.
+// Names do not tell whose the checkpoints are that resume() found. So those are opened first.
 void StepSaver::remove_superfluous(SaveJob& job) const {
   job.remove_afterwards = kept_->superfluous(options_.keep);
   std::set<std::string> found;

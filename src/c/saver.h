@@ -88,7 +88,7 @@ class StepSaver {
   const std::string run_name_;
   bool has_resumed_ = false;
   std::vector<std::string> tried_;  // what resume() returned, and was damaged
-  // What resume() found not good. Put aside when a save needs the name.
+  // Files that resume() found not to be good. A save that needs such a name puts the file aside.
   std::set<std::string> passed_over_;
   const std::shared_ptr<KeptCheckpoints> kept_ = std::make_shared<KeptCheckpoints>();
   SavePipeline pipeline_;

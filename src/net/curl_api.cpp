@@ -61,16 +61,13 @@ CurlApi load_curl() {
   library.find(api.multi_wakeup, "curl_multi_wakeup");
   library.find(api.slist_append, "curl_slist_append");
   library.find(api.slist_free_all, "curl_slist_free_all");
-  if (const CURLcode code = api.global_init(CURL_GLOBAL_DEFAULT); code != CURLE_OK) {
-    throw UnsupportedError(std::string("libcurl does not start: ") + api.easy_strerror(code));
-  }
   return api;
 }
 
 }  // namespace
 
 const CurlApi& curl_api() {
-  static const CurlApi api = load_curl();  // If load_curl() throws, the next call tries again.
+  static const CurlApi api = started(load_curl());
   return api;
 }
 

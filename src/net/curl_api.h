@@ -7,6 +7,8 @@
 
 #include <string>
 
+#include "cairn/error.h"
+
 // libcurl's type-checking macros would call the functions by name instead of through CurlApi.
 #undef curl_easy_getinfo
 #undef curl_easy_setopt
@@ -40,7 +42,16 @@ struct CurlApi {
   std::string certificate_advice = {};
 };
 
-// Throws UnsupportedError if libcurl 4 is not installed, or does not start.
+// Starts the libcurl of these functions. Throws UnsupportedError.
+inline CurlApi started(CurlApi api) {
+  if (const CURLcode code = api.global_init(CURL_GLOBAL_DEFAULT); code != CURLE_OK) {
+    throw UnsupportedError(std::string("libcurl does not start: ") + api.easy_strerror(code));
+  }
+  return api;
+}
+
+// Throws UnsupportedError if libcurl 4 is not installed, or does not start. The next call tries
+// again then.
 const CurlApi& curl_api();
 
 }  // namespace cairn

@@ -42,7 +42,7 @@ void find_certificates(CurlApi& api) {
       "ca-certificates, or name a file of certificates in SSL_CERT_FILE";
 }
 
-CurlApi start_curl() {
+CurlApi linked_curl() {
   CurlApi api = {.global_init = ::curl_global_init,
                  .easy_init = ::curl_easy_init,
                  .easy_cleanup = ::curl_easy_cleanup,
@@ -60,9 +60,6 @@ CurlApi start_curl() {
                  .multi_wakeup = ::curl_multi_wakeup,
                  .slist_append = ::curl_slist_append,
                  .slist_free_all = ::curl_slist_free_all};
-  if (const CURLcode code = api.global_init(CURL_GLOBAL_DEFAULT); code != CURLE_OK) {
-    throw UnsupportedError(std::string("libcurl does not start: ") + api.easy_strerror(code));
-  }
   find_certificates(api);
   return api;
 }
@@ -70,7 +67,7 @@ CurlApi start_curl() {
 }  // namespace
 
 const CurlApi& curl_api() {
-  static const CurlApi api = start_curl();  // If start_curl() throws, the next call tries again.
+  static const CurlApi api = started(linked_curl());
   return api;
 }
 

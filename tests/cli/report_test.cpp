@@ -1,4 +1,4 @@
-// `cairn report`: what is in the page. tests/cli/report_page_test.py looks at it in a browser.
+// `cairn report`: the contents of the page. tests/cli/report_page_test.py looks at it in a browser.
 #include <gmock/gmock.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// What is read from a run's log besides its curves (curves_test.cpp).
+// Reads the other parts of a run's log; curves_test.cpp has its curves.
 #include "cli/runs/run_log.h"
 
 #include <gmock/gmock.h>

@@ -41,7 +41,7 @@ std::set<std::string> names_in(const std::vector<RunLog>& logs) {
   return names;
 }
 
-// What most people look at first; everything in a run that has neither.
+// Most people look at these first. If a run has neither, everything is shown.
 bool is_shown_by_default(const std::string& name) {
   return name.starts_with("loss/") || name.starts_with("metrics/");
 }

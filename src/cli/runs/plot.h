@@ -10,7 +10,7 @@
 
 namespace cairn::cli {
 
-// Of finite values; empty until include() finds one.
+// The range of finite values. It is empty until include() finds one.
 struct PlotRange {
   std::int64_t first_batch = std::numeric_limits<std::int64_t>::max();
   std::int64_t last_batch = std::numeric_limits<std::int64_t>::min();

@@ -1,4 +1,4 @@
-// What a run has logged: read from the file that its FileLogger writes.
+// Reads what a run has logged from the file that its FileLogger writes.
 #pragma once
 
 #include <chrono>
@@ -33,7 +33,7 @@ struct RunMessage {
 
 struct RunLog {
   std::string path;  // of the file, without secrets, for messages
-  // Sorted by batch, each batch once. Of lines that a run logged again after it resumed, the later
+  // Sorted by batch, each batch once. If a run logged lines again after it resumed, the later
   // ones count.
   std::map<std::string, std::vector<MetricPoint>> metrics = {};
   std::map<std::string, std::string> hyperparameters = {};  // the values as JSON; the later ones
