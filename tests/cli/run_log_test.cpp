@@ -100,7 +100,8 @@ TEST_F(RunLogTest, CurvesPassesOverEventsSilently) {
 }
 
 constexpr const char* kTimedMessages =
-    R"({"time":"2026-01-31T12:00:00.000Z","batch":0,"event":"fit_start","max_duration":"2ep","dataloader_len":45}
+    R"({"time":"2026-01-31T12:00:00.000Z","batch":0,"event":"fit_start",)"
+    R"("max_duration":"2ep","dataloader_len":45}
 {"time":"2026-01-31T12:00:07.000Z","batch":3,"message":"saved a.pt  1 KiB  0.1 s"}
 {"time":"2026-01-31T12:00:08.000Z","batch":3,"message":"uploaded a.pt"}
 {"batch":4,"message":"warning: a save failed: the disk is full"}
