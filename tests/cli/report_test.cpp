@@ -82,7 +82,7 @@ struct ReportTest : ::testing::Test {
   RunFolder folder_;
 };
 
-// What the log says of an option counts more than the checkpoint.
+// If the log has a value of the same name, the page shows that one.
 TEST_F(ReportTest, HasTheOptionsOfTheCheckpointThatWouldBeTaken) {
   Value checkpoint = testing::sample_checkpoint(10);
   checkpoint.as_dict().at("state").as_dict().set(

@@ -24,7 +24,7 @@ struct GatheredRun {
   std::string name;  // as the user named the run, without secrets
   std::optional<RunLog> log = std::nullopt;
   std::vector<GatheredFolder> folders = {};
-  // Of the run, from the checkpoint that autoresume would choose: name and text.
+  // The run's options as name and text, from the checkpoint that autoresume would choose.
   std::vector<std::pair<std::string, std::string>> options = {};
 };
 
