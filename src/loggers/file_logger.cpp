@@ -72,9 +72,23 @@ struct FileLogger::Impl {
     }
     append(text);
   }
-  void append_event(const State& run, const char* event) {
-    append(line(
-        {{"time", time_of_day(options.now())}, {"batch", run.timestamp.batch}, {"event", event}}));
+  // The begin of a line about this moment.
+  OrderedJson moment() const {
+    return {{"time", time_of_day(options.now())},
+            {"batch", state == nullptr ? 0 : state->timestamp.batch}};
+  }
+  void append_event(const char* event) {
+    OrderedJson object = moment();
+    object["event"] = event;
+    append(line(object));
+  }
+  // Says how long the run will be, so that its progress can be seen.
+  void append_start() {
+    OrderedJson object = moment();
+    object["event"] = "fit_start";
+    if (state->max_duration) object["max_duration"] = state->max_duration->to_string();
+    if (state->dataloader_len) object["dataloader_len"] = *state->dataloader_len;
+    append(line(object));
   }
   // The metrics of a step come from the end of one batch and the begin of the next. Losses and
   // training metrics of a GPU arrive late: they have a line of their own.
@@ -142,8 +156,9 @@ void FileLogger::log_traces(const Dict& traces) { impl_->append_each(traces, "tr
 
 void FileLogger::log_message(const std::string& message) {
   if (impl_->csv) return LoggerDestination::log_message(message);
-  const std::int64_t batch = impl_->state == nullptr ? 0 : impl_->state->timestamp.batch;
-  impl_->append(line({{"batch", batch}, {"message", message}}));
+  OrderedJson object = impl_->moment();
+  object["message"] = message;
+  impl_->append(line(object));
 }
 
 void FileLogger::log_table(const LoggedTable& table, std::int64_t step) {
@@ -154,20 +169,20 @@ void FileLogger::log_table(const LoggedTable& table, std::int64_t step) {
       line({{"batch", step}, {"table", table.name}, {"columns", table.columns}, {"rows", rows}}));
 }
 
-void FileLogger::fit_start(State& state, Logger& /*logger*/) {
-  impl_->append_event(state, "fit_start");
+void FileLogger::fit_start(State& /*state*/, Logger& /*logger*/) {
+  impl_->append_start();
   impl_->trains = true;
 }
 
-void FileLogger::fit_end(State& state, Logger& /*logger*/) {
+void FileLogger::fit_end(State& /*state*/, Logger& /*logger*/) {
   impl_->write_batch();
-  impl_->append_event(state, "fit_end");
+  impl_->append_event("fit_end");
   impl_->trains = false;
 }
 
-void FileLogger::close(State& state, Logger& /*logger*/) {
+void FileLogger::close(State& /*state*/, Logger& /*logger*/) {
   impl_->write_batch();
-  if (std::exchange(impl_->trains, false)) impl_->append_event(state, "close");
+  if (std::exchange(impl_->trains, false)) impl_->append_event("close");
 }
 
 Value FileLogger::state_dict() const {

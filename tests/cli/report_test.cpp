@@ -82,6 +82,20 @@ struct ReportTest : ::testing::Test {
   RunFolder folder_;
 };
 
+// If the log has a value of the same name, the page shows that one.
+TEST_F(ReportTest, HasTheOptionsOfTheCheckpointThatWouldBeTaken) {
+  Value checkpoint = testing::sample_checkpoint(10);
+  checkpoint.as_dict().at("state").as_dict().set(
+      "metadata", Dict{{"trainer_options", Dict{{"lr", "0.1"}, {"max_duration", "2ep"}}}});
+  save(checkpoint, folder_ / RunFolder::name(10), {.info = testing::sample_info(10)});
+  log("log.jsonl", R"({"hyperparameter":"lr","value":0.2})"
+                   "\n");
+  const auto run = data_of(page({folder_.path()})).at("runs").at(0);
+  EXPECT_EQ(run.at("hyperparameters"),
+            nlohmann::json({{{"name", "lr"}, {"value", "0.2"}},
+                            {{"name", "max_duration"}, {"value", "\"2ep\""}}}));
+}
+
 TEST_F(ReportTest, HasTheCurvesOfEachRun) {
   const std::string a = log("a.jsonl", R"({"hyperparameter":"lr","value":0.1}
 {"time":"2026-01-31T12:00:00.500Z","batch":0,"event":"fit_start"}

@@ -237,7 +237,7 @@ TEST_F(BatchLines, OfATrainedRunAreOneForEachBatch) {
   std::vector<std::string> twice;
   for (const std::string& line : lines(read_file(folder / "log"))) {
     const Json json = Json::parse(line);
-    if (!json.contains("time") || json.contains("event")) continue;
+    if (!json.contains("time") || json.contains("event") || json.contains("message")) continue;
     std::string& known = last[json.at("batch")];
     if (!known.empty()) twice.push_back(known);
     known = line;
@@ -273,6 +273,28 @@ TEST_F(BatchLines, SayWhenFitBeginsAndEnds) {
     EXPECT_THAT(events(read_file(folder / "log")),
                 ElementsAre("fit_start 0", "fit_end 4", "fit_start 4", "fit_end 6"));
   }
+}
+
+TEST_F(BatchLines, SayHowLongTheRunWillBe) {
+  TrainerOptions options = tiny_options();
+  options.max_duration = "3ep";
+  options.train_subset_num_batches = 2;
+  options.loggers = logger(FileLogFormat::kEntries);
+  Trainer(std::move(options)).fit();
+  EXPECT_THAT(lines(read_file(folder / "log")),
+              Contains(AllOf(HasSubstr("\"event\":\"fit_start\""),
+                             HasSubstr("\"max_duration\":\"3ep\",\"dataloader_len\":2}"))));
+}
+
+TEST_F(BatchLines, OfMessagesHaveTheTimeOfDay) {
+  State state;
+  Logger logger(state);
+  FileLogger file = this->logger(FileLogFormat::kBatches);
+  file.init(state, logger);
+  state.timestamp.batch = 7;
+  file.log_message("saved");
+  EXPECT_EQ(read_file(folder / "log"),
+            "{\"time\":\"2023-11-14T22:13:20.123Z\",\"batch\":7,\"message\":\"saved\"}\n");
 }
 
 TEST_F(BatchLines, SayThatFitFailed) {

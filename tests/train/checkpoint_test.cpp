@@ -117,9 +117,9 @@ TEST_F(CheckpointTest, ScalerHasFiveEntriesAlsoWhenItIsDisabled) {
 
 TEST_F(CheckpointTest, MetadataHasComposersKeys) {
   const Value metadata = load(saved(options())).at("state").at("metadata");
-  EXPECT_THAT(keys(metadata),
-              ElementsAre("composer_env_info", "torch_version", "device", "precision", "world_size",
-                          "device_train_microbatch_size", "train_dataloader_batch_size"));
+  EXPECT_THAT(keys(metadata), ElementsAre("composer_env_info", "torch_version", "device",
+                                          "precision", "world_size", "device_train_microbatch_size",
+                                          "train_dataloader_batch_size", "trainer_options"));
   EXPECT_THAT(
       keys(metadata.at("composer_env_info")),
       ElementsAre("composer_version", "composer_commit_hash", "cpu_model", "cpu_count", "num_nodes",

@@ -2,11 +2,16 @@
 
 #include <gmock/gmock.h>
 
+#include <map>
+
+#include "cairn/checkpoint/checkpoint.h"
 #include "cairn/error.h"
 #include "cairn/optim/optimizers.h"
 #include "cairn/train/trainer.h"
 
+#include "checkpoint/open/run_options.h"
 #include "testing/message_of.h"
+#include "testing/temp_folder.h"
 #include "testing/tiny_model.h"
 
 namespace cairn {
@@ -20,6 +25,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::LogRecorder;
 using testing::message_of;
+using ::testing::Not;
 using ::testing::StartsWith;
 using testing::tiny_loader;
 using testing::tiny_options;
@@ -81,6 +87,31 @@ TEST(AutoLogHparams, LogsTheOptionsAndTheOptimizers) {
   const Trainer trainer(std::move(made));
   EXPECT_EQ(log->hyperparameters.at("max_duration").as_str(), "2ba");
   EXPECT_EQ(log->hyperparameters.at("the optimizer's group 0: lr").as_str(), "0.25");
+}
+
+// Also when the options are not logged, and when a loaded checkpoint has other rates.
+TEST(OptionsInCheckpoints, AreThoseOfTheStartThatSaved) {
+  const testing::TempFolder folder;
+  const auto train = [&](const char* max_duration, double rate) {
+    TrainerOptions made = tiny_options();
+    made.optimizers = AdamW({.lr = rate});
+    made.run_name = "run";
+    made.max_duration = max_duration;
+    made.save_folder = folder / "{run_name}";
+    made.autoresume = true;
+    Trainer(std::move(made)).fit();
+    const auto options = run_options(load(find_latest(folder / "run").value()));
+    return std::map<std::string, std::string>(options.begin(), options.end());
+  };
+  auto options = train("1ep", 0.25);
+  EXPECT_EQ(options["max_duration"], "1ep");
+  EXPECT_EQ(options["the optimizer's group 0: lr"], "0.25");
+  EXPECT_EQ(options["save_folder"], "given");  // a place may have secrets in it
+  for (const auto& [name, text] : options)
+    EXPECT_THAT(name, Not(HasSubstr("the model's")));
+  options = train("2ep", 0.5);
+  EXPECT_EQ(options["max_duration"], "2ep");
+  EXPECT_EQ(options["the optimizer's group 0: lr"], "0.5");
 }
 
 }  // namespace

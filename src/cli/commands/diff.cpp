@@ -5,11 +5,15 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "cairn/error.h"
 
 #include "checkpoint/open/formats/weights.h"
+#include "checkpoint/open/run_options.h"
 #include "cli/shell/command.h"
 #include "cli/shell/reading.h"
 #include "cli/shell/size_option.h"
@@ -71,6 +75,31 @@ Side read(const std::string& path, const DiffArgs& options, const Console& conso
   return side;
 }
 
+// An option of the runs that the checkpoints come from.
+struct DifferentOption {
+  std::string name;
+  std::optional<std::string> a = std::nullopt;  // nullopt: that run has no such option
+  std::optional<std::string> b = std::nullopt;
+};
+
+// Nothing is compared if only one of the checkpoints has options.
+std::vector<DifferentOption> different_options(const Side& a, const Side& b) {
+  std::map<std::string, DifferentOption> all;
+  const auto of_a = run_options(a.value);
+  const auto of_b = run_options(b.value);
+  if (of_a.empty() || of_b.empty()) return {};
+  for (const auto& [name, text] : of_a)
+    all[name].a = text;
+  for (const auto& [name, text] : of_b)
+    all[name].b = text;
+  std::vector<DifferentOption> different;
+  for (auto& [name, option] : all) {
+    option.name = name;
+    if (option.a != option.b) different.push_back(std::move(option));
+  }
+  return different;
+}
+
 std::uint64_t bytes_of_tensors(const Value& value) {
   std::uint64_t bytes = 0;
   for (const auto& [path, tensor] : tensors_of(value)) {
@@ -114,6 +143,17 @@ void print_values(const Differences& differences, Console& console) {
   table.print(console);
 }
 
+void print_options(const std::vector<DifferentOption>& options, Console& console) {
+  if (options.empty()) return;
+  Table table({"OPTION", "A", "B"});
+  for (const DifferentOption& option : options) {
+    table.add({printable_line(option.name), printable_line(option.a.value_or("-")),
+               printable_line(option.b.value_or("-"))});
+  }
+  table.print(console);
+  console.out << "\n";
+}
+
 std::string summary(const Differences& differences) {
   std::string text = "identical: ";
   if (!differences.empty()) {
@@ -145,6 +185,18 @@ Json describe(const TensorView& tensor) {
 }
 
 Json finite_or_null(double number) { return std::isfinite(number) ? Json(number) : Json(); }
+
+Json describe(const std::vector<DifferentOption>& options) {
+  const auto text_or_null = [](const std::optional<std::string>& text) {
+    return text ? Json(*text) : Json();
+  };
+  Json rows = Json::array();
+  for (const DifferentOption& option : options) {
+    rows.push_back(
+        {{"name", option.name}, {"a", text_or_null(option.a)}, {"b", text_or_null(option.b)}});
+  }
+  return rows;
+}
 
 Json describe(const Differences& differences) {
   Json tensors = Json::array();
@@ -190,9 +242,13 @@ int run_diff(DiffArgs options, Console& console) {
     differences = compare_values(a.value, b.value, options.compare);
     check_mapped_reads();  // before anything is reported from these reads
   }
+  const std::vector<DifferentOption> options_of_runs = different_options(a, b);
   if (console.json) {
-    console.print_json(describe(differences));
+    Json answer = describe(differences);
+    answer["options"] = describe(options_of_runs);
+    console.print_json(answer);
   } else if (!console.quiet || !differences.empty()) {
+    print_options(options_of_runs, console);
     print(differences, console);
   }
   return differences.empty() ? kDone : kNegativeAnswer;
@@ -213,7 +269,9 @@ Run define_diff(CLI::App& app) {
                "compare durations and the names of saved files, too");
   add_raw(app, options->reading);
   add_force(app, options->reading);
-  app.footer("Exit code 1 when there are differences.");
+  app.footer(
+      "Exit code 1 when there are differences. The options of the two runs are shown first, where "
+      "they differ; they are no state, and do not change the exit code.");
   return [options](Console& console) { return run_diff(*options, console); };
 }
 

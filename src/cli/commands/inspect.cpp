@@ -12,6 +12,7 @@
 #include "cairn/foreign.h"
 
 #include "checkpoint/convert/lost_objects.h"
+#include "checkpoint/open/run_options.h"
 #include "checkpoint/open/training_info.h"
 #include "cli/shell/command.h"
 #include "cli/shell/folders.h"
@@ -34,6 +35,7 @@ struct InspectArgs {
   std::string path;
   std::vector<std::string> tensors = {};  // patterns
   bool stats = false;
+  bool options = false;
   TreePrinting tree = {};
   bool all = false;
   Reading reading = {};
@@ -128,6 +130,9 @@ void print_head(const Inspected& inspected, Console& console) {
   if (inspected.training.timestamp) {
     lines.emplace_back("position", position_text(*inspected.training.timestamp));
   }
+  if (const auto options = run_options(inspected.value); !options.empty()) {
+    lines.emplace_back("options", std::to_string(options.size()) + ", see --options");
+  }
   // For safetensors, the file's own metadata.
   for (const auto& [label, text] : inspected.source.notes) {
     lines.emplace_back(printable_line(label), text);
@@ -142,6 +147,13 @@ void print_head(const Inspected& inspected, Console& console) {
     console.out << console.dim(fmt::format("  {:<{}}  ", label, width)) << printable_line(text)
                 << "\n";
   }
+}
+
+void print_options(const Inspected& inspected, Console& console) {
+  Table table({"OPTION", "VALUE"});
+  for (const auto& [name, text] : run_options(inspected.value))
+    table.add({printable_line(name), printable_line(text)});
+  table.print(console);
 }
 
 void print_components(const TreeNode& root, Console& console) {
@@ -201,6 +213,7 @@ Json describe(const Inspected& inspected, const TreeNode& root) {
       {"class", class_name.empty() ? Json() : Json(class_name)},
       {"attributes", object_of(lost_attributes(inspected.value))},
       {"run_name", inspected.training.run_name},
+      {"options", object_of(run_options(inspected.value))},
       {"position", inspected.training.timestamp ? describe(*inspected.training.timestamp) : Json()},
       {"components", std::move(components)},
       {"contents", describe(root.contents)},
@@ -219,6 +232,10 @@ int run_inspect(InspectArgs options, Console& console) {
     throw NotFoundError("no tensor of " + inspected.path + " matches " +
                         fmt::format("{}", fmt::join(options.tensors, " ")));
   }
+  if (options.options && run_options(inspected.value).empty()) {
+    throw NotFoundError(inspected.path +
+                        " has no options of a run: only cairn's Trainer writes them");
+  }
   if (options.stats) {
     List tensors;
     for (const TensorRow& row : rows) {
@@ -232,6 +249,8 @@ int run_inspect(InspectArgs options, Console& console) {
     Json object = describe(inspected, root);
     if (!options.tensors.empty()) object["tensors"] = describe(rows);
     console.print_json(object);
+  } else if (options.options) {
+    print_options(inspected, console);
   } else if (!options.tensors.empty()) {
     print_tensors(rows, console);
   } else {
@@ -262,6 +281,9 @@ Run define_inspect(CLI::App& app) {
   app.add_flag("--stats", options->stats,
                "read these tensors (or all) and show minimum, maximum, mean, standard deviation, "
                "NaN, Inf, the share of zeros and a histogram");
+  app.add_flag("--options", options->options,
+               "list the options of the Trainer that wrote it, and of its optimizer")
+      ->excludes("--tensors", "--stats");
   add_raw(app, options->reading);
   add_force(app, options->reading);
   app.footer(

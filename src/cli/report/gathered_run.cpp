@@ -4,6 +4,8 @@
 
 #include "cairn/error.h"
 
+#include "checkpoint/open/checkpoint.h"
+#include "checkpoint/open/run_options.h"
 #include "storage/listing.h"
 #include "storage/place.h"
 
@@ -17,6 +19,9 @@ void add_folder(GatheredRun& run, const std::string& place, ListedFolder listed,
   try {
     folder.resume = explain_resume(
         {.folder = place, .verify = listing.verify ? Verify::kFull : Verify::kQuick});
+    const auto& found = folder.resume->answer.found;
+    if (found && run.options.empty())
+      run.options = run_options(Checkpoint::Impl::source_of(found->checkpoint).read());
   } catch (const Error& error) {
     folder.resume_problem = error.what();
   }

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/runs/listed_folder.h"
@@ -23,6 +24,8 @@ struct GatheredRun {
   std::string name;  // as the user named the run, without secrets
   std::optional<RunLog> log = std::nullopt;
   std::vector<GatheredFolder> folders = {};
+  // The run's options as name and text, from the checkpoint that autoresume would choose.
+  std::vector<std::pair<std::string, std::string>> options = {};
 };
 
 struct RunPlaces {

@@ -13,6 +13,7 @@
 #include "checkpoint/open/source.h"
 #include "cli/report/thin.h"
 #include "core/text/json.h"
+#include "core/text/json_text.h"
 
 namespace cairn::cli {
 namespace {
@@ -85,9 +86,14 @@ Json curves_json(const RunLog& log, std::size_t most) {
   return curves;
 }
 
-Json hyperparameters_json(const RunLog& log) {
+// The options of the run, and what it has logged. A name that is both has what was logged.
+Json hyperparameters_json(const GatheredRun& run) {
+  std::map<std::string, std::string> all;
+  if (run.log) all = run.log->hyperparameters;
+  for (const auto& [name, text] : run.options)
+    all.emplace(name, json_text(Json(text), -1));
   Json shown = Json::array();
-  for (const auto& [name, value] : log.hyperparameters)
+  for (const auto& [name, value] : all)
     shown.push_back({{"name", name}, {"value", short_text(value)}});
   return shown;
 }
@@ -168,13 +174,12 @@ Json folder_json(const GatheredFolder& folder) {
 
 Json run_json(const GatheredRun& run, std::size_t most_points) {
   Json shown = {{"name", run.name},          {"log", nullptr},
-                {"curves", Json::array()},   {"hyperparameters", Json::array()},
+                {"curves", Json::array()},   {"hyperparameters", hyperparameters_json(run)},
                 {"messages", Json::array()}, {"spans", spans_json(run)},
                 {"folders", Json::array()}};
   if (run.log) {
     shown["log"] = run.log->path;
     shown["curves"] = curves_json(*run.log, most_points);
-    shown["hyperparameters"] = hyperparameters_json(*run.log);
     shown["messages"] = messages_json(*run.log);
   }
   for (const GatheredFolder& folder : run.folders)

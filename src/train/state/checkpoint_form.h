@@ -1,6 +1,6 @@
 // The form of a run's checkpoints: one file (the default), a folder that all ranks write, or one
-// tar per rank. The Trainer sets it at construction. Also the generators of a loaded checkpoint
-// that a save before the first batch must hold.
+// tar per rank. The Trainer sets it at construction. Also what a checkpoint holds that is no state
+// of training: the options, and the generators of a loaded checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <string>
 
 #include "cairn/train/state.h"
+#include "cairn/value.h"
 
 namespace cairn {
 
@@ -22,6 +23,8 @@ struct State::CheckpointForm {
   // For checkpoints of cairn::Checkpoints: makes the dict to save. `rng`: the generators of all
   // ranks. Empty: the checkpoints hold this State.
   std::function<Value(Value rng)> content;
+  // The Trainer's options, as texts by name, for people and tools. Empty without a Trainer.
+  Dict options;
   // The "rng" list of the loaded checkpoint, this rank's entry first. fit() restores this list.
   // Until time advances, a save writes this list instead of the generators of this process.
   std::optional<Value> pending_rng;

@@ -268,7 +268,6 @@ std::string describe(const std::vector<FactDifference>& differences) {
 RankFacts facts_of(const TrainerOptions& options) {
   RankFacts all;
   const Group facts(all, "");
-  facts.add("the version", std::string(kWriter));
   facts.add("run_name", options.run_name);
   facts.add("max_duration", options.max_duration);
   facts.add("precision", options.precision);
@@ -293,6 +292,13 @@ RankFacts facts_of(const TrainerOptions& options) {
   facts.add("eval_interval", options.eval_interval);
   facts.add("eval_subset_num_batches", options.eval_subset_num_batches.value_or(-1));
   add_evaluators(facts.of("eval_dataloader"), options.eval_dataloader);
+  return all;
+}
+
+RankFacts facts_of_program(const TrainerOptions& options) {
+  RankFacts all;
+  const Group facts(all, "");
+  facts.add("the version", std::string(kWriter));
   add_model(facts.of("the model's "), options.model->module());
   return all;
 }

@@ -24,11 +24,13 @@ namespace cairn {
 
 using RankFacts = std::vector<std::pair<std::string, std::string>>;
 
-// The options, and names, dtypes and shapes of the model's parameters and buffers.
+// The options that decide about training. A checkpoint has them, too (CheckpointForm::options).
 RankFacts facts_of(const TrainerOptions& options);
 RankFacts facts_of(const FitOptions& options);
 // The optimizer's class, and the options of its groups.
 RankFacts facts_of_optimizer(const State& state);
+// The version of cairn, and names, dtypes and shapes of the model's parameters and buffers.
+RankFacts facts_of_program(const TrainerOptions& options);
 
 // The first fact in which rank 0's facts and a rank's own differ. An empty name: there is none.
 struct FactDifference {

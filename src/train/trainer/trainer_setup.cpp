@@ -160,6 +160,7 @@ class Trainer::Impl::Setup {
   void check_savers();
   // The first saver of the whole state; null if there is none.
   CheckpointSaver* autoresume_saver() const;
+  void note_options();
   void log_hyperparameters();
   void make_scaler();
   void load();
@@ -210,6 +211,7 @@ void Trainer::Impl::Setup::run() {
   check_paths(savers_among(state.callbacks), state.run_name, uploads);
   if (state.optimizer) named_groups(*state.optimizer, state.model->module());  // After surgery.
 
+  note_options();
   log_hyperparameters();
   state.train_metrics = state.model->get_metrics(/*is_train=*/true);
   check_loaders_of_rank(options.eval_dataloader);
@@ -252,6 +254,7 @@ void Trainer::Impl::Setup::join_ranks() {
       Team::of_job().broadcast_from_first(List{options.run_name.value_or(""), *options.seed});
   if (!options.run_name) options.run_name = agreed.as_items().at(0).as_str();
   options.seed = agreed.as_items().at(1).as_int();
+  require_same_on_ranks(facts_of_program(options));
   require_same_on_ranks(facts_of(options));
   if (dist::rank() != 0) options.load_progress_bar = false;
 }
@@ -381,6 +384,15 @@ CheckpointSaver* Trainer::Impl::Setup::autoresume_saver() const {
   return nullptr;
 }
 
+// Before a checkpoint changes the optimizer's rates.
+void Trainer::Impl::Setup::note_options() {
+  Dict& noted = State::CheckpointForm::of(state).options;
+  for (const RankFacts& facts : {facts_of(options), facts_of_optimizer(state)}) {
+    for (const auto& [name, text] : facts)
+      noted.set(name, text);
+  }
+}
+
 void Trainer::Impl::Setup::log_hyperparameters() {
   if (!context.logging()) return;
   // Count processes by their machines' names, since not every launcher says how many processes a
@@ -393,14 +405,8 @@ void Trainer::Impl::Setup::log_hyperparameters() {
                                   {devices, static_cast<std::int64_t>(here)},
                                   {"node_name", node_name()},
                                   {"rank_zero_seed", state.rank_zero_seed}});
-  if (!options.auto_log_hparams) return;
-  Dict hparams;
-  RankFacts facts = facts_of(options);
-  const RankFacts of_optimizer = facts_of_optimizer(state);
-  facts.insert(facts.end(), of_optimizer.begin(), of_optimizer.end());
-  for (const auto& [name, text] : facts)
-    hparams.set(name, text);
-  logger.log_hyperparameters(hparams);
+  if (options.auto_log_hparams)
+    logger.log_hyperparameters(State::CheckpointForm::of(state).options);
 }
 
 void Trainer::Impl::Setup::make_scaler() {

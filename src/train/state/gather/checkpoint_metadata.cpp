@@ -8,8 +8,10 @@
 #include "cairn/dist/dist.h"
 #include "cairn/train/state.h"
 
+#include "checkpoint/open/run_options.h"
 #include "core/text/writer.h"
 #include "dist/group.h"
+#include "train/state/checkpoint_form.h"
 
 namespace cairn {
 namespace {
@@ -53,6 +55,8 @@ Value checkpoint_metadata(const State& state) {
       metadata.set("train_dataloader_batch_size", *batch_size);
     }
   }
+  const Dict& options = State::CheckpointForm::of(state).options;
+  if (!options.empty()) metadata.set(kRunOptions, options);
   return metadata;
 }
 

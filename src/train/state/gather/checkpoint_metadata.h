@@ -14,7 +14,8 @@ class State;
 
 namespace cairn {
 
-// Uses Composer's keys. Where Composer describes its own installation, this describes cairn's.
+// Uses Composer's keys. Where Composer describes its own installation, this describes cairn's. Also
+// has the Trainer's options (checkpoint/open/run_options.h).
 Value checkpoint_metadata(const State& state);
 
 // The number of samples in a part of a train batch, for logs and checkpoints, as in Composer. If
