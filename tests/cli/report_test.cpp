@@ -84,9 +84,10 @@ struct ReportTest : ::testing::Test {
 
 // If the log has a value of the same name, the page shows that one.
 TEST_F(ReportTest, HasTheOptionsOfTheCheckpointThatWouldBeTaken) {
-  Value checkpoint = testing::sample_checkpoint(10);
-  checkpoint.as_dict().at("state").as_dict().set(
-      "metadata", Dict{{"trainer_options", Dict{{"lr", "0.1"}, {"max_duration", "2ep"}}}});
+  Dict state = testing::sample_checkpoint(10).at("state").as_dict();
+  state.set("metadata", Dict{{"trainer_options", Dict{{"lr", "0.1"}, {"max_duration", "2ep"}}}});
+  Dict checkpoint = testing::sample_checkpoint(10).as_dict();
+  checkpoint.set("state", state);
   save(checkpoint, folder_ / RunFolder::name(10), {.info = testing::sample_info(10)});
   log("log.jsonl", R"({"hyperparameter":"lr","value":0.2})"
                    "\n");
