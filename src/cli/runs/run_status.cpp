@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <limits>
 
 #include "cairn/error.h"
@@ -15,7 +14,7 @@
 namespace cairn::cli {
 namespace {
 
-constexpr std::size_t kMostMessages = 20;
+constexpr std::size_t kLastMessages = 20;
 
 // The number of batches at the end of a run. Only batches, and epochs of a known length, tell it.
 std::optional<std::int64_t> batches_in(const RunSpan& span) {
@@ -50,8 +49,6 @@ Json json_or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json();
 }
 
-Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(); }
-
 }  // namespace
 
 const char* name(RunState state) {
@@ -68,7 +65,7 @@ void add_log(RunStatus& status, const RunLog& log, bool is_killed) {
   status.saves = log.saves;
   status.times = log.times;
   const auto first = log.messages.end() -
-                     static_cast<std::ptrdiff_t>(std::min(log.messages.size(), kMostMessages));
+                     static_cast<std::ptrdiff_t>(std::min(log.messages.size(), kLastMessages));
   status.messages.assign(first, log.messages.end());
   for (const auto& [metric, points] : log.metrics) {
     if (points.empty()) continue;
@@ -116,7 +113,7 @@ Json status_json(const RunStatus& status) {
   Json values = Json::array();
   for (const auto& [metric, point] : status.values)
     values.push_back(
-        {{"name", metric}, {"batch", point.batch}, {"value", finite_or_null(point.value)}});
+        {{"name", metric}, {"batch", point.batch}, {"value", point.value}});
   Json messages = Json::array();
   for (const RunMessage& message : status.messages)
     messages.push_back(
