@@ -20,7 +20,7 @@ class EventfulPauses {
   EventfulPauses(const EventfulPauses&) = delete;
   EventfulPauses& operator=(const EventfulPauses&) = delete;
 
-  // What happens in the next pause, or in the one after those that are planned.
+  // Plans a happening for the next pause, or for the one after those that are planned.
   void then(std::function<void()> happening) { clock_->plan.push_back(std::move(happening)); }
   std::size_t left() const { return clock_->plan.size(); }
 

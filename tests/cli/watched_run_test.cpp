@@ -43,7 +43,7 @@ struct WatchedRunTest : ::testing::Test {
     run_.look();
     return run_.status();
   }
-  // What a log that ends like this says of the run.
+  // The state of a run with this log.
   RunState state_after(const std::string& log) { return status_of(log).state; }
 
   RunFolder folder_;
@@ -185,16 +185,16 @@ TEST_F(WatchedRunTest, AsJsonNamesOfTheLogAreValues) {
   folder_.save(20);
   const RunStatus& status = status_of(std::string(kBegun) + kSaved +
                                       R"({"batch":11,"metric":"__proto__","value":null})" + "\n");
-  const auto json = nlohmann::json::parse(status_json(status).dump());
-  EXPECT_EQ(json.at("state"), "training");
-  EXPECT_EQ(json.at("total_batches"), 90);
-  EXPECT_EQ(json.at("begin"), "2026-01-31T12:00:00Z");
-  EXPECT_EQ(json.at("metrics").at(0),
+  const auto shown = nlohmann::json::parse(status_json(status).dump());
+  EXPECT_EQ(shown.at("state"), "training");
+  EXPECT_EQ(shown.at("total_batches"), 90);
+  EXPECT_EQ(shown.at("begin"), "2026-01-31T12:00:00Z");
+  EXPECT_EQ(shown.at("metrics").at(0),
             nlohmann::json({{"name", "__proto__"}, {"batch", 11}, {"value", nullptr}}));
-  EXPECT_EQ(json.at("newest").at("batch"), 20);
-  EXPECT_EQ(json.at("saved"), 1);
-  EXPECT_EQ(json.at("messages").at(0).at("text"), "saved a.pt  1 KiB  0.1 s");
-  EXPECT_EQ(json.at("problem"), nullptr);
+  EXPECT_EQ(shown.at("newest").at("batch"), 20);
+  EXPECT_EQ(shown.at("saved"), 1);
+  EXPECT_EQ(shown.at("messages").at(0).at("text"), "saved a.pt  1 KiB  0.1 s");
+  EXPECT_EQ(shown.at("problem"), nullptr);
 }
 
 }  // namespace

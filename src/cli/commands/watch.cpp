@@ -88,6 +88,14 @@ class Listened {
   bool is_silent(std::optional<seconds> silence) const {
     return silence && !has_ended(status().state) && age() >= *silence;
   }
+  bool is_over(std::optional<seconds> silence) const {
+    return has_ended(status().state) || is_silent(silence);
+  }
+  // Whether is_over() is another than at the last call.
+  bool has_begun_or_ended(std::optional<seconds> silence) {
+    const bool was_over = std::exchange(was_over_, is_over(silence));
+    return was_over_ != was_over;
+  }
   LookTime next_look() const { return next_look_; }
 
  private:
@@ -112,6 +120,7 @@ class Listened {
   seconds interval_;
   LookTime next_look_ = {};
   bool is_missing_ = false;
+  bool was_over_ = false;
   std::size_t told_ = 0;  // messages
   std::optional<std::tuple<std::optional<LogTime>, std::int64_t, std::size_t>> signs_;
   LookTime heard_ = pause_time();
@@ -146,9 +155,7 @@ class Watch {
   }
 
  private:
-  bool is_over(const Listened& run) const {
-    return has_ended(run.status().state) || run.is_silent(silence_);
-  }
+  bool is_over(const Listened& run) const { return run.is_over(silence_); }
   bool is_finished(const Listened& run) const { return run.status().state == RunState::kFinished; }
   bool is_well(const Listened& run) const { return !is_over(run) || is_finished(run); }
   bool all_of(bool (Watch::*holds)(const Listened&) const) const {
@@ -161,9 +168,8 @@ class Watch {
     std::vector<const Listened*> changed;
     for (const auto& run : runs_) {
       if (pause_time() < run->next_look()) continue;
-      const bool was_over = is_over(*run);
       const bool has_changed = run->look(args_.wait && !args_.once);
-      if (has_changed || is_over(*run) != was_over) changed.push_back(run.get());
+      if (run->has_begun_or_ended(silence_) || has_changed) changed.push_back(run.get());
       for (const RunMessage& message : run->take_messages())
         messages.push_back(message_line(message, runs_.size() > 1 ? run->status().name : ""));
     }

@@ -72,7 +72,7 @@ bool RunLogReader::update() {
   const bool is_anew = !is_continued(*source);
   if (is_anew) begin_anew();
   const bool has_more = read_from(*source);
-  seen_ = info;  // of before the read: lines that were added meanwhile change it
+  seen_ = info;  // taken first, so that lines added meanwhile are not missed
   return is_anew || has_more;
 }
 

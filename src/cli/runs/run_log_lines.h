@@ -1,4 +1,4 @@
-// What a run has logged, and how it is read from the lines of its log.
+// The contents of a run's log, and the reader of its lines.
 #pragma once
 
 #include <chrono>

@@ -18,7 +18,7 @@
 namespace cairn::cli {
 namespace {
 
-// Of the folders below a run's folder, so many are listed at each look.
+// The largest number of folders below a run's folder that each look lists.
 constexpr std::size_t kMostFolders = 16;
 
 bool is_further(const ListedCheckpoint& a, const ListedCheckpoint& b) {
@@ -43,7 +43,7 @@ WatchedRun::WatchedRun(RunPlaces places) : places_(std::move(places)) {
 
 bool WatchedRun::look() {
   std::string problem;
-  // What fails does not keep the rest from being looked at.
+  // An error of one step does not keep the others from being done.
   const auto attempt = [&](void (WatchedRun::*step)()) {
     try {
       (this->*step)();
@@ -95,7 +95,7 @@ void WatchedRun::look_at_folders() {
   }
 }
 
-// Which folders hold checkpoints changes seldom, and finding out costs a list of each.
+// The set of folders with checkpoints changes seldom, and finding it costs a list of each folder.
 void WatchedRun::look_below(const std::shared_ptr<ObjectStore>& store) {
   below_ = folders_.front().folders();
   const FoldersBelow below = find_folders_below(*store, folders_.front().folder(), below_);
