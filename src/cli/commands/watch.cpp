@@ -99,8 +99,8 @@ class Listened {
   LookTime next_look() const { return next_look_; }
 
  private:
-  // What was written before the first look has the time that its file says. Later, this machine's
-  // clock counts, because another machine's may differ.
+  // The times of files tell how old the signs are at the first look. Later, this machine's clock
+  // counts, because another machine's may differ.
   void note_signs() {
     auto signs = std::tuple(status().last_sign, status().batch, status().checkpoints);
     if (signs == signs_) return;

@@ -59,7 +59,7 @@ RunLogReader::RunLogReader(const std::string& place)
     : store_(store_of(place, nullptr)), given_(shown_place(place)) {}
 
 std::string RunLogReader::path() const {
-  if (!log_.path.empty()) return log_.path;
+  if (has_log()) return log_.path;
   return is_folder(*store_, given_) ? log_in(*store_, given_) : given_;
 }
 

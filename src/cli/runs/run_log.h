@@ -29,6 +29,10 @@ class RunLogReader {
   // StorageError. After an error log() is as good as before, and update() may be called again.
   bool update();
   const RunLog& log() const { return log_; }
+  // Whether an update() has found the log.
+  bool has_log() const { return !log_.path.empty(); }
+  // Whether an update() may need a network.
+  bool is_far() const { return store_->may_be_far(); }
   // When something last wrote to the log, by the clock of its store.
   LogTime modified() const { return seen_ ? seen_->modified : LogTime(); }
 
