@@ -1,7 +1,6 @@
 #include "cli/runs/run_log.h"
 
 #include <algorithm>
-#include <array>
 
 #include "cairn/error.h"
 
@@ -78,14 +77,10 @@ bool RunLogReader::update() {
 
 // The begin of a log changes with its columns, or with another run that overwrites it.
 bool RunLogReader::is_continued(const ByteSource& source) const {
-  if (source.size() < next_) return false;
-  std::string head(head_.size(), '\0');
-  std::string tail(tail_.size(), '\0');
-  const std::array<ByteSource::Range, 2> ranges = {
-      {{0, std::as_writable_bytes(std::span(head))},
-       {next_ - tail.size(), std::as_writable_bytes(std::span(tail))}}};
-  source.read(ranges);
-  return head == head_ && tail == tail_;
+  const auto has = [&source](std::uint64_t offset, const std::string& text) {
+    return as_text(source.view(offset, text.size()).view) == text;
+  };
+  return source.size() >= next_ && has(0, head_) && has(next_ - tail_.size(), tail_);
 }
 
 bool RunLogReader::read_from(const ByteSource& source) {
