@@ -41,6 +41,7 @@ struct RunLog {
   std::vector<RunSpan> spans = {};
   std::size_t passed_over = 0;        // lines that are not FileLogger's
   std::size_t first_passed_over = 0;  // the number of the first of them, counted from 1
+  std::string problem = {};           // of event files: the first record that was passed over
 };
 
 // Reads the log of a run: a file of FileLogger in any of its formats, or the folder of a run. In a
