@@ -1,5 +1,5 @@
-// Reads what ProtoMessage of protobuf.h writes: the wire format of protocol buffers, whoever wrote
-// it. The bytes need not be trusted.
+// Reads the wire format of protocol buffers, which ProtoMessage (protobuf.h) writes. The bytes need
+// not be trusted.
 //
 //   ProtoReader event(bytes);
 //   while (const auto field = event.next()) {

@@ -29,6 +29,7 @@
 #include "cairn/train/state.h"
 
 #include "core/text/printable.h"
+#include "core/text/run_messages.h"
 #include "dist/team.h"
 #include "io/durable/atomic_file.h"
 #include "saving/logger_places.h"
@@ -381,7 +382,8 @@ void CheckpointSaver::Impl::upload(Logger& logger) {
   }
   for (const auto& [path, is_there, is_replaced] : uploads->take_uploaded()) {
     messages.push_back(
-        (is_replaced ? "not uploaded, because a newer upload has its name: " : "uploaded ") +
+        (is_replaced ? "not uploaded, because a newer upload has its name: "
+                     : std::string(kUploadedMessage)) +
         printable_line(path));
     if (checkpoints_to_keep(given) != 0 || !is_there) continue;
     given.store->remove(path);

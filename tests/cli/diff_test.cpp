@@ -21,6 +21,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::kData;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 const std::string kRun = kData + "/composer-0.33/adamw_cosine/";
 
@@ -203,6 +204,37 @@ TEST_F(DiffTest, KeysThatAreObjectsAreComparedByTheirContent) {
             "d/bytes (key)");
   EXPECT_EQ(differences({a, file("f.pt", 1, "x", 2)}, kNegativeAnswer)["values"].at(0)["path"],
             "d/tuple (key)/1");
+}
+
+// A checkpoint with these options of its run.
+Value with_options(const Dict& options, int batch = 1) {
+  return Dict{{"state", Dict{{"batch", batch}, {"metadata", Dict{{"trainer_options", options}}}}}};
+}
+
+TEST_F(DiffTest, OptionsOfTheRunsComeFirstAndAreNoState) {
+  const std::string a =
+      saved("a.pt", with_options({{"seed", "1"}, {"max_duration", "2ep"}, {"only", "here"}}));
+  const std::string b =
+      saved("b.pt", with_options({{"seed", "1"}, {"max_duration", "\x1b[2J4ep"}, {"new", "x"}}));
+  const json found = differences({a, b}, kDone);
+  EXPECT_EQ(found["identical"], true);
+  EXPECT_EQ(found["same_values"], 1);
+  EXPECT_EQ(found["options"], json({{{"name", "max_duration"}, {"a", "2ep"}, {"b", "\x1b[2J4ep"}},
+                                    {{"name", "new"}, {"a", nullptr}, {"b", "x"}},
+                                    {{"name", "only"}, {"a", "here"}, {"b", nullptr}}}));
+  const Answer shown = run({"diff", a, b});
+  EXPECT_THAT(shown.out, StartsWith("OPTION        A     B\n"));
+  EXPECT_THAT(shown.out, AllOf(HasSubstr("max_duration  2ep"), HasSubstr("only          here  -"),
+                               HasSubstr("identical: "), Not(HasSubstr("\x1b"))));
+}
+
+TEST_F(DiffTest, ACheckpointWithoutOptionsHasNoneToCompare) {
+  const std::string a = saved("a.pt", with_options({{"seed", "1"}}));
+  const std::string b = saved("b.pt", with_options({}, /*batch=*/2));
+  const json found = differences({a, b}, kNegativeAnswer);
+  EXPECT_EQ(found["options"], json::array());
+  EXPECT_EQ(found["only_in_a"], json::array());
+  EXPECT_EQ(found["values"].size(), 1U);
 }
 
 TEST_F(DiffTest, OfSparseTensorsThePartsAreCompared) {

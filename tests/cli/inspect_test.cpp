@@ -133,6 +133,23 @@ TEST(InspectTest, NamesInAFileCannotTalkToTheTerminal) {
               AllOf(Not(HasSubstr("\x1b")), Not(HasSubstr("\r")), HasSubstr("\\x1b[2J")));
 }
 
+TEST(InspectTest, ListsTheOptionsOfTheRun) {
+  const testing::TempFolder folder;
+  const Dict options = {{"max_duration", "2ep"}, {"\x1b[31m", "\x1b[32m"}, {"no text", 7}};
+  save(Dict{{"state", Dict{{"model", Dict()}, {"metadata", Dict{{"trainer_options", options}}}}}},
+       folder / "a.pt");
+  EXPECT_EQ(inspected({folder / "a.pt"})["options"],
+            json({{"max_duration", "2ep"}, {"\x1b[31m", "\x1b[32m"}}));
+  EXPECT_THAT(run({"inspect", folder / "a.pt"}).out, HasSubstr("options  2, see --options"));
+  const Answer listed = run({"inspect", "--options", folder / "a.pt"});
+  EXPECT_EQ(listed.code, kDone);
+  EXPECT_THAT(listed.out, AllOf(HasSubstr("max_duration  2ep"), Not(HasSubstr("\x1b"))));
+  const Answer none = run({"inspect", "--options", kComposer});
+  EXPECT_EQ(none.code, kNotFound);
+  EXPECT_THAT(none.err, HasSubstr("only cairn's Trainer writes them"));
+  EXPECT_EQ(inspected({kComposer})["options"], json::object());
+}
+
 TEST(InspectTest, NamesTheClassOfAnObjectThatIsTheWholeCheckpoint) {
   const std::string module = "torch.nn.modules.linear.Linear";
   const std::string file = kData + "/torch-2.14/whole_module.pt";

@@ -3,6 +3,9 @@
 
 #include <gmock/gmock.h>
 
+#include "cairn/error.h"
+
+#include "event_bytes.h"
 #include "run_tool.h"
 #include "testing/temp_folder.h"
 
@@ -69,12 +72,31 @@ TEST_F(RunLogTest, WithoutEventsTimesOfRowsTell) {
       "time,batch,loss\n"
       "2026-01-31T12:00:00.000Z,1,3\n"
       "2026-01-31T12:00:09.000Z,7,2\n"
-      "2026-01-31T12:00:04.000Z,6,1\n");
+      "2026-01-31T12:00:04.000Z,7,1\n");
   ASSERT_THAT(log.spans, SizeIs(1));
   EXPECT_EQ(log.spans[0].begin, noon({}));
   EXPECT_EQ(log.spans[0].last, noon(std::chrono::seconds(9)));
   EXPECT_EQ(log.spans[0].first_batch, 1);
   EXPECT_EQ(log.spans[0].last_batch, 7);
+}
+
+// The metrics of a GPU arrive some batches late: a row of an earlier batch is no start by itself.
+TEST_F(RunLogTest, InACsvLogAMetricThatGoesBackIsAStart) {
+  const RunLog log = read(
+      "time,batch,loss,lr\n"
+      "2026-01-31T12:00:00.000Z,1,,0.1\n"
+      "2026-01-31T12:00:01.000Z,2,,0.1\n"
+      "2026-01-31T12:00:02.000Z,1,3,\n"
+      "2026-01-31T12:00:03.000Z,3,,0.1\n"
+      "2026-01-31T13:00:00.000Z,2,,0.2\n"
+      "2026-01-31T13:00:01.000Z,3,,0.2\n");
+  ASSERT_THAT(log.spans, SizeIs(2));
+  EXPECT_EQ(log.spans[0].last, noon(std::chrono::seconds(3)));
+  EXPECT_EQ(log.spans[0].last_batch, 3);
+  EXPECT_EQ(log.spans[1].begin, noon(std::chrono::hours(1)));
+  EXPECT_EQ(log.spans[1].first_batch, 2);
+  EXPECT_EQ(log.spans[1].last_batch, 3);
+  EXPECT_EQ(log.entries, 6U);
 }
 
 TEST_F(RunLogTest, TimesThatAreNoneAreNotUsed) {
@@ -95,6 +117,112 @@ TEST_F(RunLogTest, CurvesPassesOverEventsSilently) {
   const Answer answer = run({"curves", folder_ / "log.jsonl", "--metric", "*"});
   EXPECT_EQ(answer.code, kDone);
   EXPECT_EQ(answer.err, "");
+}
+
+constexpr const char* kTimedMessages =
+    R"({"time":"2026-01-31T12:00:00.000Z","batch":0,"event":"fit_start",)"
+    R"("max_duration":"2ep","dataloader_len":45}
+{"time":"2026-01-31T12:00:07.000Z","batch":3,"message":"saved a.pt  1 KiB  0.1 s"}
+{"time":"2026-01-31T12:00:08.000Z","batch":3,"message":"uploaded a.pt"}
+{"batch":4,"message":"warning: a save failed: the disk is full"}
+{"batch":4,"message":"warning: an earlier save failed: the disk is full"}
+{"time":"2026-01-31T12:00:09.000Z","batch":4,"message":"time: 9 s for 4 batches: data 3 %"}
+)";
+
+TEST_F(RunLogTest, MessagesSayWhatBecameOfSavesAndWhenTheRunWasAlive) {
+  const RunLog log = read(kTimedMessages);
+  ASSERT_THAT(log.spans, SizeIs(1));
+  EXPECT_EQ(log.spans[0].max_duration, "2ep");
+  EXPECT_EQ(log.spans[0].dataloader_len, 45);
+  EXPECT_EQ(log.spans[0].last, noon(std::chrono::seconds(9)));
+  EXPECT_EQ(log.spans[0].last_batch, 4);
+  EXPECT_EQ(log.saves, (SaveCounts{.saved = 1, .failed = 2, .uploaded = 1}));
+  EXPECT_EQ(log.times, "time: 9 s for 4 batches: data 3 %");
+  EXPECT_EQ(log.messages[0].time, noon(std::chrono::seconds(7)));
+  EXPECT_EQ(log.messages[2].time, std::nullopt);
+}
+
+// --- A log that is still written ----------------------------------------------------------------
+
+struct RunLogReaderTest : RunLogTest {
+  // Returns whether the reader saw a change.
+  bool write(const std::string& text) {
+    testing::write_file(folder_ / "log.jsonl", text);
+    return reader_.update();
+  }
+  const std::vector<MetricPoint>& losses() const { return reader_.log().metrics.at("loss"); }
+
+  RunLogReader reader_{folder_ / "log.jsonl"};
+};
+
+std::string loss_line(int batch) {
+  return R"({"batch":)" + std::to_string(batch) + R"(,"metric":"loss","value":)" +
+         std::to_string(batch) + "}\n";
+}
+
+TEST_F(RunLogReaderTest, ReadsWhatWasAdded) {
+  EXPECT_THROW(reader_.update(), NotFoundError);
+  std::string text = loss_line(1);
+  EXPECT_TRUE(write(text));
+  EXPECT_FALSE(reader_.update());
+  text += loss_line(2) + "Traceback\n";
+  EXPECT_TRUE(write(text));
+  EXPECT_THAT(losses(), ElementsAre(MetricPoint{1, 1}, MetricPoint{2, 2}));
+  EXPECT_EQ(reader_.log().first_passed_over, 3U);
+  // A line without an end waits for the rest of it.
+  const std::string line = loss_line(3);
+  EXPECT_FALSE(write(text + line.substr(0, 9)));
+  EXPECT_TRUE(write(text + line));
+  EXPECT_EQ(losses().size(), 3U);
+  EXPECT_EQ(reader_.log().passed_over, 1U);
+}
+
+TEST_F(RunLogReaderTest, ALogThatIsAnotherIsReadAnew) {
+  EXPECT_TRUE(write(loss_line(1) + loss_line(2)));
+  EXPECT_TRUE(write(loss_line(7)));  // shorter
+  EXPECT_THAT(losses(), ElementsAre(MetricPoint{7, 7}));
+  EXPECT_TRUE(write(loss_line(1) + loss_line(8)));  // longer, with another beginning
+  EXPECT_THAT(losses(), ElementsAre(MetricPoint{1, 1}, MetricPoint{8, 8}));
+  EXPECT_TRUE(write(loss_line(1) + loss_line(9) + loss_line(10)));  // another end of what was read
+  EXPECT_EQ(losses().size(), 3U);
+  EXPECT_EQ(losses()[1], (MetricPoint{9, 9}));
+}
+
+TEST_F(RunLogReaderTest, ANewColumnOfACsvFileIsSeen) {
+  EXPECT_TRUE(write("batch,loss\n1,4\n2,3\n"));
+  EXPECT_TRUE(write("batch,loss,lr\n1,4,\n2,3,\n3,2,0.1\n"));
+  EXPECT_EQ(losses().size(), 3U);
+  EXPECT_THAT(reader_.log().metrics.at("lr"), ElementsAre(MetricPoint{3, 0.1}));
+  EXPECT_EQ(reader_.log().passed_over, 0U);
+}
+
+TEST_F(RunLogReaderTest, AFileThatIsNoLogStaysOne) {
+  EXPECT_THROW(write("hello\nworld\n"), UsageError);
+  EXPECT_THROW(write("hello\nworld\nagain\n"), UsageError);
+  EXPECT_TRUE(write(loss_line(1)));
+}
+
+TEST_F(RunLogReaderTest, EventFilesAreReadOnAfterTheReaderHasMoved) {
+  const std::string path = folder_ / events::named(0);
+  const std::string first = events::scalar("loss", 1, 1);
+  testing::write_file(path, first);
+  RunLogReader early(folder_.path());
+  EXPECT_TRUE(early.update());
+  EXPECT_FALSE(early.update());
+  RunLogReader reader = std::move(early);
+  testing::write_file(path, first + events::scalar("loss", 2, 2));
+  EXPECT_TRUE(reader.update());
+  EXPECT_THAT(reader.log().metrics.at("loss"), ElementsAre(MetricPoint{1, 1}, MetricPoint{2, 2}));
+  EXPECT_GT(reader.modified(), noon({}) - std::chrono::years(10));
+}
+
+TEST_F(RunLogReaderTest, ReadsLinesThatAreLongerThanAPiece) {
+  const std::string long_message =
+      R"({"batch":1,"message":")" + std::string(std::size_t{9} << 20, 'x') + "\"}\n";
+  const std::string text = loss_line(1) + long_message + loss_line(2);
+  EXPECT_TRUE(write(text));
+  EXPECT_EQ(losses().size(), 2U);
+  EXPECT_EQ(reader_.log().messages.size(), 1U);
 }
 
 }  // namespace

@@ -2,9 +2,9 @@
 //
 //   {"batch":20,"metric":"loss/train/total","value":0.2134}
 //   {"hyperparameter":"rank_zero_seed","value":17}
-//   {"time":"2026-01-31T09:30:00.125Z","batch":20,"message":"saved ep1-ba20-rank0.pt  1.2 MiB"}
+//   {"time":"2026-01-31T09:30:00.125Z","batch":20,"message":"saved ep1-ba20-rank0.pt"}
 //   {"time":"2026-01-31T09:30:00.125Z","batch":20,"event":"fit_start","max_duration":"2ep",
-//    "dataloader_len":100}                   (on one line; each of the last two only if it is known)
+//    "dataloader_len":100}                on one line; the last two only if they are known
 //
 // or, with FileLogFormat::kBatches, one object a batch with the time of day:
 //

@@ -9,6 +9,7 @@
 #include "cli/runs/listed_folder.h"
 #include "cli/runs/resume_choice.h"
 #include "cli/runs/run_log.h"
+#include "cli/runs/run_places.h"
 #include "cli/view/console.h"
 
 namespace cairn::cli {
@@ -24,13 +25,9 @@ struct GatheredRun {
   std::string name;  // as the user named the run, without secrets
   std::optional<RunLog> log = std::nullopt;
   std::vector<GatheredFolder> folders = {};
-  // Of the run, from the checkpoint that autoresume would choose: name and text.
+  bool has_folder = true;  // false: a log was named, and no folder of checkpoints
+  // The run's options as name and text, from the checkpoint that autoresume would choose.
   std::vector<std::pair<std::string, std::string>> options = {};
-};
-
-struct RunPlaces {
-  std::string run;          // a log, or a folder with a log, checkpoints, or both
-  std::string checkpoints;  // the folder of its checkpoints; empty: `run`, if that is a folder
 };
 
 // Reads the log, lists the checkpoints in the folder and in those below, and finds out what

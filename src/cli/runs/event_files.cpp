@@ -90,25 +90,19 @@ bool has_event_files(ObjectStore& store, const std::string& folder) {
 }
 
 // A file may be a link.
-std::optional<std::uint64_t> size_of(ObjectStore& store, const std::string& folder,
-                                     const ListedName& listed) {
+std::optional<ObjectInfo> file_info(ObjectStore& store, const std::string& folder,
+                                    const ListedName& listed) {
   auto info = info_of(store, folder, listed);
   if (info && info->type == ObjectInfo::Type::kPointer)
     info = store.stat(join_path(folder, listed.name));
   if (!info || info->type != ObjectInfo::Type::kObject) return std::nullopt;
-  return info->size;
+  return info;
 }
 
-std::optional<std::chrono::system_clock::time_point> time_of(double seconds) {
+std::optional<LogTime> time_of(double seconds) {
   constexpr double kYear2255 = 9e9;  // a time_point of nanoseconds ends soon after
   if (!(seconds > 0 && seconds < kYear2255)) return std::nullopt;
-  return std::chrono::system_clock::time_point(
-      std::chrono::milliseconds(std::llround(seconds * 1000)));
-}
-
-void pop_from(std::vector<MetricPoint>& points, std::int64_t batch) {
-  while (!points.empty() && points.back().batch >= batch)
-    points.pop_back();
+  return LogTime(std::chrono::milliseconds(std::llround(seconds * 1000)));
 }
 
 }  // namespace
@@ -117,24 +111,18 @@ bool is_event_file_name(std::string_view name) {
   return name.find(kInName) != std::string_view::npos;
 }
 
-std::optional<std::string> event_folder(ObjectStore& store, const std::string& folder,
-                                        const std::vector<ListedName>& names) {
-  if (has_event_files(names)) return folder;
-  std::optional<std::string> found;
+std::vector<std::string> event_folders(ObjectStore& store, const std::string& folder,
+                                       const std::vector<ListedName>& entries) {
+  if (has_event_files(entries)) return {folder};
+  std::vector<std::string> found;
   std::size_t looked_at = 0;
-  for (const ListedName& listed : names) {
+  for (const ListedName& listed : entries) {
     if (has_checkpoint_name(listed.name)) continue;
     const auto info = info_of(store, folder, listed);
     if (!info || info->type != ObjectInfo::Type::kFolder) continue;
     if (looked_at++ == kMostFoldersBelow) break;
     const std::string below = join_path(folder, listed.name);
-    if (!has_event_files(store, below)) continue;
-    if (found) {
-      throw UsageError("the folder " + folder + " has event files of several runs, in " +
-                       printable_line(*found) + " and " + printable_line(below) +
-                       ". Name one of the folders");
-    }
-    found = below;
+    if (has_event_files(store, below)) found.push_back(below);
   }
   return found;
 }
@@ -155,41 +143,42 @@ EventFiles::EventFiles(std::shared_ptr<ObjectStore> store, std::string folder, s
     : store_(std::move(store)), folder_(std::move(folder)), name_(std::move(name)) {}
 
 bool EventFiles::update(RunLog& log) {
-  const auto found = sizes();
+  const Found found = find();
   bool is_changed = is_anew(found);
   if (is_changed) forget(log);
-  for (const auto& [key, size] : found) {
+  for (const auto& [key, info] : found) {
+    modified_ = std::max(modified_, info.modified);
     Progress& progress = files_[key];
-    if (size > progress.size && read(key, progress, log)) is_changed = true;
+    if (info.size > progress.size && read(key, progress, log)) is_changed = true;
   }
   if (is_changed) sum_up(log);
   return is_changed;
 }
 
-std::map<EventFiles::Key, std::uint64_t> EventFiles::sizes() const {
-  std::map<Key, std::uint64_t> found;
+EventFiles::Found EventFiles::find() const {
+  Found found;
   if (!name_.empty()) {
     const auto info = store_->stat(join_path(folder_, name_));
     if (!info) throw NotFoundError("there is no file " + join_path(folder_, name_));
-    found[{0, name_}] = info->size;
+    found[{0, name_}] = *info;
     return found;
   }
-  const std::vector<ListedName> names = list_all(*store_, folder_);
+  const std::vector<ListedName> entries = list_all(*store_, folder_);
   const bool has_ranks = std::ranges::any_of(
-      names, [](const ListedName& listed) { return rank_in(listed.name) == "0"; });
-  for (const ListedName& listed : names) {
+      entries, [](const ListedName& listed) { return rank_in(listed.name) == "0"; });
+  for (const ListedName& listed : entries) {
     const std::string_view rank = rank_in(listed.name);
     if (!is_event_file_name(listed.name) || (has_ranks && !rank.empty() && rank != "0")) continue;
-    if (const auto size = size_of(*store_, folder_, listed))
-      found[{parts_of(listed.name).second, listed.name}] = *size;
+    if (const auto info = file_info(*store_, folder_, listed))
+      found[{parts_of(listed.name).second, listed.name}] = *info;
   }
   return found;
 }
 
-bool EventFiles::is_anew(const std::map<Key, std::uint64_t>& sizes) const {
+bool EventFiles::is_anew(const Found& found) const {
   return std::ranges::any_of(files_, [&](const auto& file) {
-    const auto now = sizes.find(file.first);
-    return now == sizes.end() || now->second < file.second.size;
+    const auto now = found.find(file.first);
+    return now == found.end() || now->second.size < file.second.size;
   });
 }
 
@@ -213,6 +202,7 @@ bool EventFiles::read(const Key& key, Progress& progress, RunLog& log) {
   EventRecords::Found found = records.next();
   for (; found == EventRecords::Found::kRecord; found = records.next()) {
     if (const auto event = event_of(records.data())) {
+      ++log.entries;
       add(key, progress, *event, log);
     } else if (progress.passed_over++ == 0) {
       progress.problem = key.second + ": the record before byte " +
@@ -229,14 +219,15 @@ bool EventFiles::read(const Key& key, Progress& progress, RunLog& log) {
 
 void EventFiles::add(const Key& key, Progress& progress, const LoggedEvent& event, RunLog& log) {
   if (!progress.begin && time_of(event.seconds)) progress.begin = event.seconds;
-  // What an older file gets while a newer one is written replaces nothing.
+  // An older file that still grows replaces no point of a newer one.
   const bool is_late = key < newest_;
   if (event.is_start && !is_late) add_start(event.step, log);
   for (const auto& [tag, number] : event.scalars)
     add_scalar(tag, {event.step, number}, is_late, log);
   for (const auto& [tag, text] : event.texts) {
-    log.messages.push_back(
-        {.batch = event.step, .text = std::string(tag) + ": " + std::string(text)});
+    log.messages.push_back({.batch = event.step,
+                            .text = std::string(tag) + ": " + std::string(text),
+                            .time = time_of(event.seconds)});
   }
   for (const auto& [name, value] : event.hyperparameters)
     log.hyperparameters[name] = value;
@@ -252,9 +243,8 @@ void EventFiles::add_scalar(std::string_view tag, const MetricPoint& point, bool
     series.seen_starts = starts_.count();
   }
   hide(series);
-  if (!is_late) pop_from(*series.points, point.batch);
-  if (series.points->empty() || series.points->back().batch < point.batch)
-    series.points->push_back(point);
+  const bool replaces = !series.points->empty() && series.points->back().batch >= point.batch;
+  if (!is_late || !replaces) add_point(*series.points, point);
 }
 
 void EventFiles::add_start(std::int64_t step, RunLog& log) {
@@ -289,7 +279,8 @@ std::size_t EventFiles::span_of(const Key& key, const LoggedEvent& event, double
 
 void EventFiles::hide(Series& series) const {
   if (series.seen_starts == starts_.count()) return;
-  if (const auto first = starts_.first_hidden(series.seen_starts)) pop_from(*series.points, *first);
+  if (const auto first = starts_.first_hidden(series.seen_starts))
+    remove_points(*series.points, *first);
   series.seen_starts = starts_.count();
 }
 

@@ -14,7 +14,7 @@
 #include "cairn/storage/object_store.h"
 
 #include "cli/runs/event.h"
-#include "cli/runs/run_log.h"
+#include "cli/runs/run_log_lines.h"
 #include "core/hash/seeded_hash.h"
 
 namespace cairn::cli {
@@ -22,14 +22,15 @@ namespace cairn::cli {
 // Whether TensorBoard would look for events in a file of that name.
 bool is_event_file_name(std::string_view name);
 
-// The folder with a run's event files: `folder`, whose names are `names`, or else the only folder
-// directly in it that has some. Looks into twenty folders at most, and into no checkpoint. nullopt
-// if there is none. Throws UsageError if several folders have some; StorageError.
-std::optional<std::string> event_folder(ObjectStore& store, const std::string& folder,
-                                        const std::vector<ListedName>& names);
+// The folders with event files: `folder` alone, if its entries have some, or else those directly in
+// it. Looks into twenty of them at most, and into no checkpoint. Throws StorageError.
+std::vector<std::string> event_folders(ObjectStore& store, const std::string& folder,
+                                       const std::vector<ListedName>& entries);
 
-// The starts of a run. Each hides what was logged before it from a step on. A metric applies them
-// only when it gets a point, so that many starts of a run with many metrics cost little.
+// The starts of a run. Each hides what was logged before it from a step on. (TensorBoard takes the
+// first one for the start of a new run; but with PyTorch's `purge_step`, the first one hides, too.)
+// A metric applies them only when it gets a point, so that many starts of a run with many metrics
+// cost little.
 class HidingStarts {
  public:
   void add(std::int64_t step);
@@ -52,12 +53,18 @@ class EventFiles {
   // All files of `folder`, or only the one called `name`. If several ranks have files, those of
   // rank 0 count.
   EventFiles(std::shared_ptr<ObjectStore> store, std::string folder, std::string name = {});
+  // A copy would add to the first one's log.
+  EventFiles(EventFiles&&) = default;
+  EventFiles& operator=(EventFiles&&) = default;
 
-  // Adds to `log` what was written since the last call; it must be the same log each time. If a
+  // Adds to `log` what was written since the last call. It must be the same log each time; it may
+  // have been moved. If a
   // file is shorter than before or gone, everything is read anew: a run that resumes cuts off what
   // was logged after its checkpoint. Returns whether the log changed. Throws NotFoundError,
   // StorageError.
   bool update(RunLog& log);
+  // When something last wrote to a file, by the clock of the store.
+  LogTime modified() const { return modified_; }
 
  private:
   // Files are sorted by the second in their name.
@@ -76,8 +83,9 @@ class EventFiles {
     std::uint64_t seen_starts = 0;
   };
 
-  std::map<Key, std::uint64_t> sizes() const;
-  bool is_anew(const std::map<Key, std::uint64_t>& sizes) const;
+  using Found = std::map<Key, ObjectInfo>;
+  Found find() const;
+  bool is_anew(const Found& found) const;
   void forget(RunLog& log);
   bool read(const Key& key, Progress& progress, RunLog& log);
   void add(const Key& key, Progress& progress, const LoggedEvent& event, RunLog& log);
@@ -92,6 +100,7 @@ class EventFiles {
   std::string folder_;
   std::string name_;
   std::map<Key, Progress> files_;
+  LogTime modified_ = {};
   Key newest_;  // of the files that were read
   std::unordered_map<std::string, Series, TextHash> series_;
   HidingStarts starts_;

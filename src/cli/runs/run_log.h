@@ -1,55 +1,64 @@
-// Reads what a run has logged from the file that its FileLogger writes.
+// Reads what a run has logged: from the file that its FileLogger writes or, if there is none, from
+// its event files for TensorBoard.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
-#include <map>
+#include <memory>
+#include <optional>
 #include <string>
-#include <vector>
+#include <string_view>
 
+#include "cairn/storage/object_store.h"
+
+#include "cli/runs/event_files.h"
+#include "cli/runs/run_log_lines.h"
 #include "cli/view/console.h"
 
 namespace cairn::cli {
 
-struct MetricPoint {
-  std::int64_t batch = 0;
-  double value = 0;  // NaN for what JSON does not have
-  bool operator==(const MetricPoint&) const = default;
+// Reads a log that may still be written, and later what was added to it.
+class RunLogReader {
+ public:
+  // `place`: a file of FileLogger in any of its formats, an event file, or the folder of a run. In
+  // a folder that is the file of rank 0, or the only log. A folder without a log counts if it has
+  // event files, or if one folder directly in it has some. Reads nothing yet. Throws what
+  // store_of() throws.
+  explicit RunLogReader(const std::string& place);
+
+  // Reads the lines that were added since the last call. Returns whether log() is another now. A
+  // last line without an end is left for the next call. A log that is shorter than it was, or
+  // begins with something else, is read anew. An unchanged log costs one call of the store,
+  // or one list.
+  //
+  // Throws NotFoundError; UsageError for a file that is no log, or a folder with several;
+  // StorageError. After an error log() is as good as before, and update() may be called again.
+  bool update();
+  const RunLog& log() const { return log_; }
+  // When something last wrote to the log, by the clock of its store.
+  LogTime modified() const;
+
+ private:
+  void find();
+  bool is_continued(const ByteSource& source) const;
+  bool read_from(const ByteSource& source);
+  std::size_t take_lines(std::string_view text);
+  void begin_anew();
+
+  std::shared_ptr<ObjectStore> store_;
+  std::string given_;
+  std::string path_ = {};                                 // of the file; empty: not found yet
+  std::optional<EventFiles> event_files_ = std::nullopt;  // in place of a file
+  std::optional<ObjectInfo> seen_ = std::nullopt;         // of the last update()
+  RunLog log_ = {};
+  RunLogLines lines_ = {};
+  std::uint64_t next_ = 0;  // the offset of the first line that was not read
+  std::string head_ = {};   // how the log began
+  std::string tail_ = {};   // the bytes before `next_`
 };
 
-// One fit(), from its event to the next one. In a log without events: all that has a time.
-struct RunSpan {
-  std::chrono::system_clock::time_point begin = {};
-  std::chrono::system_clock::time_point last = {};  // the last time that is known
-  std::int64_t first_batch = 0;
-  std::int64_t last_batch = 0;
-  std::string end = {};  // "fit_end" or "close"; empty: killed, or still training
-};
-
-struct RunMessage {
-  std::int64_t batch = 0;
-  std::string text;
-};
-
-struct RunLog {
-  std::string path;  // of the file, without secrets, for messages
-  // Sorted by batch, each batch once. If a run logged lines again after it resumed, the later
-  // ones count.
-  std::map<std::string, std::vector<MetricPoint>> metrics = {};
-  std::map<std::string, std::string> hyperparameters = {};  // the values as JSON; the later ones
-  std::vector<RunMessage> messages = {};
-  std::vector<RunSpan> spans = {};
-  std::size_t passed_over = 0;        // lines that are not FileLogger's
-  std::size_t first_passed_over = 0;  // the number of the first of them, counted from 1
-  std::string problem = {};           // of event files: the first record that was passed over
-};
-
-// Reads the log of a run: a file of FileLogger in any of its formats, or the folder of a run. In a
-// folder that is the file of rank 0 (or the only log). The log may still be written: its last line
-// is passed over silently if it has no end yet. Throws NotFoundError; UsageError for a file that is
-// no log, or a folder with several; StorageError.
+// Reads the log of a run once. Throws like RunLogReader.
 RunLog read_run_log(const std::string& place);
-// Whether there is a log in a folder.
+// Whether RunLogReader would find a log in a folder.
 bool has_run_log(const std::string& folder);
 // Says on `err` which lines were passed over, if any.
 void tell_passed_over(const RunLog& log, const Console& console);

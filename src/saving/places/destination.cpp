@@ -14,6 +14,7 @@
 #include "checkpoint/names/launch.h"
 #include "checkpoint/ranks/see_checkpoints.h"
 #include "core/text/printable.h"
+#include "core/text/run_messages.h"
 #include "core/text/size_text.h"
 #include "dist/group.h"
 #include "dist/team.h"
@@ -335,7 +336,7 @@ void Destination::settle() {
       if (auto warning = warning_without_locks(*options_.store, path); !warning.empty())
         messages_.push_back(std::move(warning));
     }
-    messages_.push_back(fmt::format("saved {}  {}  {:.2f} s", printable_line(path),
+    messages_.push_back(fmt::format("{}{}  {}  {:.2f} s", kSavedMessage, printable_line(path),
                                     size_text(done.report.bytes), done.duration.count()));
   }
 }

@@ -32,6 +32,7 @@
 
 #include "checkpoint/open/verify/check_whole.h"
 #include "core/text/printable.h"
+#include "core/text/run_messages.h"
 #include "dist/team.h"
 #include "io/file.h"
 #include "resuming/load_run.h"
@@ -402,7 +403,7 @@ Checkpoints::~Checkpoints() {
     impl_->saver->close(impl_->state, impl_->logger);
   } catch (const std::exception& error) {
     try {
-      impl_->logger.log_message(std::string("warning: a save failed: ") + error.what());
+      impl_->logger.log_message(std::string(kSaveFailedMessage) + error.what());
     } catch (const std::exception&) {  // For example, no memory for the message.
     }
   }

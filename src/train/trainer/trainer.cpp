@@ -8,6 +8,7 @@
 #include "cairn/train/parameters.h"
 #include "cairn/train/state_dict.h"
 
+#include "core/text/run_messages.h"
 #include "saving/check_savers.h"
 #include "saving/trainer_calls.h"
 #include "storage/local/local_store.h"
@@ -442,7 +443,7 @@ void Trainer::Impl::log_times() {
 
 bool Trainer::Impl::excuses(const Error& failed_save) {
   if (!outside.signals || !(is_stop_asked() || outside.unserved.stop)) return false;
-  logger.log_message(std::string("warning: a save failed: ") + failed_save.what());
+  logger.log_message(std::string(kSaveFailedMessage) + failed_save.what());
   return true;
 }
 
@@ -452,7 +453,7 @@ void Trainer::Impl::save_at_last() {
     try {
       saver.wait();
     } catch (const std::exception& e) {
-      logger.log_message(std::string("warning: an earlier save failed: ") + e.what());
+      logger.log_message(std::string(kEarlierSaveFailedMessage) + e.what());
     }
     std::exception_ptr failed;
     try {

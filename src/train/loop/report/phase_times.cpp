@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/text/run_messages.h"
 namespace cairn {
 namespace {
 
@@ -22,7 +23,8 @@ std::string PhaseTimes::describe(std::int64_t batch, Clock::time_point now) cons
     return whole.count() > 0 ? 100 * seconds(time) / seconds(whole) : 0.0;
   };
   std::string text =
-      fmt::format("time: {:.1f} s for {} batches: ", seconds(whole), batch - first_batch_);
+      fmt::format("{}{:.1f} s for {} batches: ", kTimesMessage, seconds(whole),
+                  batch - first_batch_);
   Clock::duration other = whole;
   for (std::size_t i = 0; i < kPhases; ++i) {
     text += fmt::format("{} {:.0f} %, ", kPhaseNames[i], percent(spent_[i]));

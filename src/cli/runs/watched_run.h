@@ -1,0 +1,53 @@
+// Looks at a run again and again while it trains, from its log and its folders alone.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/runs/newest_checkpoint.h"
+#include "cli/runs/run_log.h"
+#include "cli/runs/run_places.h"
+#include "cli/runs/run_status.h"
+
+namespace cairn::cli {
+
+class WatchedRun {
+ public:
+  // Reads nothing yet. Throws what store_of() throws.
+  explicit WatchedRun(RunPlaces places);
+
+  // Looks at the run. Returns whether status() is another now.
+  //
+  // Until a first look succeeds, throws NotFoundError if there is neither a log nor a checkpoint,
+  // and what RunLogReader and list_checkpoints() throw. An error of a later look is no end of the
+  // run: it is status().problem, and the rest stays as it was.
+  bool look();
+
+  const RunStatus& status() const { return status_; }
+  // nullptr: no log was found yet.
+  const RunLog* log() const { return reader_ ? &reader_->log() : nullptr; }
+  // Whether a look may need a network.
+  bool is_far() const { return is_far_; }
+
+ private:
+  void look_at_log();
+  void look_at_folders();
+  void look_below(const std::shared_ptr<ObjectStore>& store);
+  void look_at_locks();
+  std::size_t count_checkpoints() const;
+  RunStatus made_status() const;
+
+  RunPlaces places_;
+  bool is_far_ = false;
+  std::optional<RunLogReader> reader_ = std::nullopt;  // of a log that was found
+  std::vector<NewestCheckpoint> folders_ = {};         // the run's folder, and those below it
+  std::vector<std::string> below_ = {};                // names in it that were looked below
+  bool is_killed_ = false;  // the process of the last fit() has ended without a word
+  std::string seen_ = {};   // status_ as text, to notice changes
+  RunStatus status_ = {};
+};
+
+}  // namespace cairn::cli
