@@ -12,6 +12,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cairn/dist/dist.h"
+#include "cairn/loggers/file_logger.h"
 #include "cairn/optim/optimizers.h"
 #include "cairn/schedulers/schedulers.h"
 #include "cairn/train/rng.h"
@@ -30,6 +31,7 @@ struct DigitsOptions {
   std::int64_t batch_size = 32;
   double lr = 3e-3;
   std::string out_weights;
+  std::string log_file;
   std::optional<std::int64_t> kill_at_batch;
 };
 
@@ -60,6 +62,7 @@ int train(const DigitsOptions& digits, cairn::TrainerOptions options) {
   options.optimizers = cairn::AdamW({.lr = digits.lr});
   options.schedulers = cairn::CosineAnnealingScheduler();
   options.eval_dataloader = loader_of(scans.test, {.batch_size = 120});
+  if (!digits.log_file.empty()) options.loggers = cairn::FileLogger({.filename = digits.log_file});
   if (digits.kill_at_batch) options.callbacks = digits::KillAtBatch(*digits.kill_at_batch);
 
   cairn::Trainer trainer(std::move(options));
@@ -89,6 +92,7 @@ int main(int argc, char** argv) {
   app.add_option("--batch-size", digits.batch_size, "samples of a batch")->capture_default_str();
   app.add_option("--lr", digits.lr, "highest learning rate")->capture_default_str();
   app.add_option("--out-weights", digits.out_weights, "write the final state_dict here (.pt)");
+  app.add_option("--log-file", digits.log_file, "write the log here, for `cairn watch`");
   app.add_option("--kill-at-batch", digits.kill_at_batch,
                  "kill this process (SIGKILL) at the end of this batch");
   cairn::TrainerOptions options{.max_duration = "20ep", .run_name = "digits", .seed = 17};

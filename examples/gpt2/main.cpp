@@ -17,6 +17,7 @@
 
 #include "cairn/dist/dist.h"
 #include "cairn/error.h"
+#include "cairn/loggers/file_logger.h"
 #include "cairn/metrics/language.h"
 #include "cairn/optim/optimizers.h"
 #include "cairn/schedulers/schedulers.h"
@@ -33,6 +34,7 @@ struct Options {
   std::vector<std::string> texts;
   std::string from;  // a folder of Transformers' weights
   std::string out;   // another one
+  std::string log_file;
   std::int64_t batch_size = 16;
   double lr = 3e-3;
   gpt2::Config config;
@@ -97,6 +99,7 @@ int train(Options own, cairn::TrainerOptions options) {
                         {.batch_size = own.batch_size});
   options.optimizers = cairn::AdamW({.lr = own.lr, .weight_decay = 0.01});
   options.schedulers = cairn::CosineAnnealingWithWarmupScheduler({.t_warmup = "10ba"});
+  if (!own.log_file.empty()) options.loggers = cairn::FileLogger({.filename = own.log_file});
   cairn::Trainer trainer(std::move(options));
   const cairn::FitResult result = trainer.fit();
   if (result.reason != cairn::FitResult::Reason::kInterrupted) {
@@ -119,6 +122,7 @@ int main(int argc, char** argv) {
   Options own;
   app.add_option("--text", own.texts, "the files to train on")->required();
   app.add_option("--from", own.from, "begin with these weights (a folder of Transformers')");
+  app.add_option("--log-file", own.log_file, "write the log here, for `cairn watch`");
   app.add_option("--out", own.out, "write the weights here (a folder for Transformers)");
   app.add_option("--batch-size", own.batch_size, "samples of a batch")->capture_default_str();
   app.add_option("--lr", own.lr, "highest learning rate")->capture_default_str();

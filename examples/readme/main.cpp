@@ -15,6 +15,7 @@ int main() {
       .max_duration = "20ep",
       .optimizers = cairn::AdamW({.lr = 1e-2}),
       .schedulers = cairn::CosineAnnealingScheduler(),
+      .loggers = cairn::FileLogger({.filename = "ckpt/{run_name}/log.jsonl"}),
       .run_name = "diagonal",
       .save_folder = "ckpt/{run_name}",
       .save_interval = "30ba",

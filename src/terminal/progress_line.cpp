@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "core/text/size_text.h"
+#include "terminal/columns.h"
 #include "terminal/terminal.h"
 
 namespace cairn {
@@ -38,18 +39,6 @@ std::string clock_text(double seconds) {
   const std::int64_t hours = whole / 3600;
   const std::string rest = fmt::format("{:02}:{:02}", whole / 60 % 60, whole % 60);
   return hours > 0 ? fmt::format("{}:{}", hours, rest) : rest;
-}
-
-// Cuts the text to `width` columns, if every character is one column wide. Bytes that continue a
-// UTF-8 sequence do not count.
-std::string cut(std::string text, int width) {
-  if (width <= 0) return text;
-  int columns = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool continues = (static_cast<unsigned char>(text[i]) & 0xC0U) == 0x80U;
-    if (!continues && ++columns > width) return text.substr(0, i);
-  }
-  return text;
 }
 
 std::string amount(const Progress& progress, std::int64_t count) {
@@ -86,7 +75,7 @@ std::string progress_line(const Progress& progress, int width) {
     text += fmt::format(", {}={}", name, value);
   }
   text.push_back(']');
-  return cut(std::move(text), width);
+  return width > 0 ? cut_to_columns(std::move(text), static_cast<std::size_t>(width)) : text;
 }
 
 void draw_progress(std::ostream& out, const Progress& progress, DrawOptions options) {

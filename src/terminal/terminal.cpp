@@ -20,10 +20,12 @@ bool is_terminal(const std::ostream& stream) {
   return fd >= 0 && isatty(fd) == 1;
 }
 
-int terminal_width(const std::ostream& stream) {
+TerminalSize terminal_size(const std::ostream& stream) {
   winsize size = {};
   const bool is_known = is_terminal(stream) && ioctl(descriptor_of(stream), TIOCGWINSZ, &size) == 0;
-  return is_known ? size.ws_col : 0;
+  return is_known ? TerminalSize{size.ws_col, size.ws_row} : TerminalSize{};
 }
+
+int terminal_width(const std::ostream& stream) { return terminal_size(stream).columns; }
 
 }  // namespace cairn

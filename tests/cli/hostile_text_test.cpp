@@ -11,6 +11,7 @@
 #include "cairn/tensor.h"
 
 #include "cli/view/printable_stream.h"
+#include "eventful_clock.h"
 #include "run_folder.h"
 #include "run_tool.h"
 
@@ -59,6 +60,9 @@ struct HostileTextTest : ::testing::Test {
 };
 
 TEST_F(HostileTextTest, NoCommandWritesAControlCharacter) {
+  EventfulPauses pauses;
+  for (int i = 0; i < 9; ++i)
+    pauses.then([] {});
   std::vector<std::vector<std::string>> commands = {
       {"ls", folder_.path()},
       {"ls", "--verify", folder_.path()},
@@ -71,6 +75,12 @@ TEST_F(HostileTextTest, NoCommandWritesAControlCharacter) {
       {"extract", folder_ / "evil.pt", "no such " + kEvil},
       {"convert", folder_ / "evil.pt", folder_ / "new.safetensors"},
       {"convert", folder_ / "torn.pt", folder_ / "new2.safetensors"}};
+  nlohmann::json loss = {{"batch", 1}, {"metric", kEvil}, {"value", 1}};
+  nlohmann::json message = {{"batch", 1}, {"message", "time: " + kEvil}};
+  testing::write_file(folder_ / "evil.jsonl", loss.dump() + "\n" + message.dump() + "\n");
+  for (const char* once : {"--once", "--silence=1s"})
+    commands.push_back(
+        {"watch", folder_ / "evil.jsonl", "--checkpoints", folder_.path(), "--interval=1s", once});
   for (const char* name : {"evil.pt", "evil.safetensors", "dcp", "torn.pt", "cut.pt"}) {
     commands.push_back({"inspect", "--depth", "9", folder_ / name});
     commands.push_back({"inspect", "--tensors", "*", "--stats", folder_ / name});

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <filesystem>
+
 #include "cairn/error.h"
 
 #include "event_bytes.h"
@@ -200,6 +202,22 @@ TEST_F(RunLogReaderTest, AFileThatIsNoLogStaysOne) {
   EXPECT_THROW(write("hello\nworld\n"), UsageError);
   EXPECT_THROW(write("hello\nworld\nagain\n"), UsageError);
   EXPECT_TRUE(write(loss_line(1)));
+}
+
+TEST_F(RunLogReaderTest, WhatIsNotThereYetMayBecomeAnyLog) {
+  RunLogReader file(folder_ / events::named(0));
+  RunLogReader folder(folder_ / "run");
+  EXPECT_THROW(file.update(), NotFoundError);
+  EXPECT_THROW(folder.update(), NotFoundError);
+  EXPECT_FALSE(file.has_log() || folder.has_log());
+  std::filesystem::create_directory(folder_ / "run");
+  EXPECT_THROW(folder.update(), NotFoundError);
+  for (const char* place : {"", "run/"})
+    testing::write_file(folder_ / (place + events::named(0)), events::scalar("loss", 1, 1));
+  EXPECT_TRUE(file.update());
+  EXPECT_TRUE(folder.update());
+  EXPECT_EQ(folder.log().path, folder_ / "run");
+  EXPECT_TRUE(file.has_log() && folder.has_log());
 }
 
 TEST_F(RunLogReaderTest, EventFilesAreReadOnAfterTheReaderHasMoved) {

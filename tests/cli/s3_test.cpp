@@ -4,6 +4,7 @@
 
 #include "cairn/checkpoint/checkpoint.h"
 
+#include "eventful_clock.h"
 #include "io/file.h"
 #include "run_tool.h"
 #include "storage/place.h"
@@ -65,6 +66,40 @@ TEST_F(ToolOnS3Test, ReportReadsARunAndWritesItsPage) {
               AllOf(HasSubstr(R"("log":"s3://bucket/run/logs-rank0.jsonl")"),
                     HasSubstr(R"("batches":[7])"), HasSubstr("ep0-ba1-rank0.pt"),
                     HasSubstr(R"("path":"s3://bucket/run/ep0-ba2-rank0.pt")")));
+}
+
+// The log grows as an object that is replaced, and a look that finds nothing new reads nothing.
+TEST_F(ToolOnS3Test, WatchFollowsARunInABucket) {
+  const std::string begin =
+      R"({"time":"2026-01-31T12:00:00.000Z","batch":0,"event":"fit_start","max_duration":"9ba"})"
+      "\n";
+  const std::string loss = R"({"batch":5,"metric":"loss","value":0.5})"
+                           "\n";
+  const std::string end = R"({"time":"2026-01-31T12:01:00.000Z","batch":9,"event":"fit_end"})"
+                          "\n";
+  const auto put_log = [&](const std::string& text) {
+    fake_.put_object("bucket/run/logs-rank0.jsonl", text);
+  };
+  put_log(begin);
+  EventfulPauses pauses;
+  pauses.then([&] { fake_.forget_log(); });
+  pauses.then([&] {
+    EXPECT_LE(fake_.log().size(), 3U) << ::testing::PrintToString(fake_.log());
+    put_log(begin + loss);
+    fake_.answer_next("GET /bucket?", {.status = 403}, /*times=*/9);
+  });
+  pauses.then([&] {
+    fake_.forget_plans();
+    save(testing::sample_checkpoint(3), "s3://bucket/run/ep0-ba3-rank0.pt");
+  });
+  pauses.then([&] { put_log(begin + loss + end); });
+  const Answer answer = run({"watch", kRunFolder});
+  EXPECT_EQ(answer.code, 0) << answer.err;
+  EXPECT_THAT(answer.out,
+              AllOf(HasSubstr("batch 0 of 9, newest ep0-ba2-rank0.pt"),
+                    HasSubstr("batch 5 of 9, loss 0.5"), HasSubstr("not seen just now: "),
+                    HasSubstr("newest ep0-ba3-rank0.pt"), HasSubstr("finished at ")));
+  EXPECT_EQ(pauses.left(), 0U);
 }
 
 TEST_F(ToolOnS3Test, AHeaderIsTwoRequests) {

@@ -43,7 +43,7 @@ struct WatchedRunTest : ::testing::Test {
     run_.look();
     return run_.status();
   }
-  // What a log that ends like this says of the run.
+  // The state of a run with this log.
   RunState state_after(const std::string& log) { return status_of(log).state; }
 
   RunFolder folder_;

@@ -15,13 +15,14 @@
 
 #include "cli/runs/plot.h"
 #include "cli/runs/run_log.h"
+#include "cli/runs/run_status.h"
 #include "cli/shell/command.h"
 #include "cli/view/joined.h"
 #include "cli/view/path_match.h"
+#include "cli/view/screen.h"
 #include "core/text/csv.h"
 #include "core/text/json.h"
 #include "core/text/printable.h"
-#include "terminal/terminal.h"
 
 namespace cairn::cli {
 namespace {
@@ -41,15 +42,10 @@ std::set<std::string> names_in(const std::vector<RunLog>& logs) {
   return names;
 }
 
-// Most people look at these first. If a run has neither, everything is shown.
-bool is_shown_by_default(const std::string& name) {
-  return name.starts_with("loss/") || name.starts_with("metrics/");
-}
-
 std::vector<std::string> chosen(const std::set<std::string>& names, const CurvesArgs& options) {
   std::vector<std::string> metrics;
   for (const std::string& name : names) {
-    if (options.metrics.empty() ? is_shown_by_default(name) : matches_path(options.metrics, name))
+    if (options.metrics.empty() ? is_shown_first(name) : matches_path(options.metrics, name))
       metrics.push_back(name);
   }
   if (options.metrics.empty() && metrics.empty()) metrics.assign(names.begin(), names.end());
@@ -81,7 +77,7 @@ void plot_metric(const std::string& metric, const std::vector<RunLog>& logs, Con
   PlotRange range;
   for (const RunLog& log : logs)
     range.include(points_of(log, metric));
-  const int width = terminal_width(console.out);
+  const int width = console.screen == nullptr ? 0 : console.screen->size().columns;
   console.out << printable_line(metric) << "\n";
   for (const RunLog& log : logs) {
     const std::vector<MetricPoint>& points = points_of(log, metric);

@@ -57,11 +57,10 @@ class EventFiles {
   EventFiles(EventFiles&&) = default;
   EventFiles& operator=(EventFiles&&) = default;
 
-  // Adds to `log` what was written since the last call. It must be the same log each time; it may
-  // have been moved. If a
-  // file is shorter than before or gone, everything is read anew: a run that resumes cuts off what
-  // was logged after its checkpoint. Returns whether the log changed. Throws NotFoundError,
-  // StorageError.
+  // Adds to `log` what was written since the last call. It must be the same log each time, or the
+  // one that it was moved to. If a file is shorter than before or gone, everything is read anew: a
+  // run that resumes cuts off what was logged after its checkpoint. Returns whether the log
+  // changed. Throws NotFoundError, StorageError.
   bool update(RunLog& log);
   // When something last wrote to a file, by the clock of the store.
   LogTime modified() const { return modified_; }

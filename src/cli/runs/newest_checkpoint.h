@@ -13,7 +13,7 @@
 namespace cairn::cli {
 
 // A look lists the folder, and opens the checkpoints that have become the newest since the last
-// look. Old ones cost nothing but their place in the list.
+// look. Older ones are only listed.
 class NewestCheckpoint {
  public:
   // `folder`: a name in `store`.

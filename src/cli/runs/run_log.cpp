@@ -71,10 +71,12 @@ RunLogReader::RunLogReader(const std::string& place)
     : store_(store_of(place, nullptr)), given_(shown_place(place)) {}
 
 void RunLogReader::find() {
+  event_files_.reset();
+  path_ = given_;
   if (!is_folder(*store_, given_)) {
-    if (is_event_file_name(base_name(given_)))
-      event_files_.emplace(store_, parent_path(given_), base_name(given_));
-    path_ = given_;
+    if (!is_event_file_name(base_name(given_))) return;
+    (void)store_->open(given_);  // throws if there is no such file
+    event_files_.emplace(store_, parent_path(given_), base_name(given_));
     return;
   }
   const std::vector<ListedName> entries = list_all(*store_, given_);
@@ -82,22 +84,24 @@ void RunLogReader::find() {
     path_ = log_in(given_, names);
     return;
   }
-  const std::string folder = event_folder_in(*store_, given_, entries);
-  event_files_.emplace(store_, folder);
-  path_ = folder;
+  path_ = event_folder_in(*store_, given_, entries);
+  event_files_.emplace(store_, path_);
 }
 
 bool RunLogReader::update() {
-  if (path_.empty()) find();
-  log_.path = path_;
-  if (event_files_) return event_files_->update(log_);
+  if (!has_log()) find();
+  if (event_files_) {
+    log_.path = path_;
+    return event_files_->update(log_);
+  }
   const auto info = store_->stat(path_);
   if (info && seen_ && is_same(*info, *seen_)) return false;
   const auto source = store_->open(path_);
+  log_.path = path_;
   const bool is_anew = !is_continued(*source);
   if (is_anew) begin_anew();
   const bool has_more = read_from(*source);
-  seen_ = info;  // of before the read: lines that were added meanwhile change it
+  seen_ = info;  // taken first, so that lines added meanwhile are not missed
   return is_anew || has_more;
 }
 

@@ -34,11 +34,15 @@ class RunLogReader {
   // StorageError. After an error log() is as good as before, and update() may be called again.
   bool update();
   const RunLog& log() const { return log_; }
+  // Whether an update() has found the log.
+  bool has_log() const { return !log_.path.empty(); }
+  // Whether an update() may need a network.
+  bool is_far() const { return store_->may_be_far(); }
   // When something last wrote to the log, by the clock of its store.
   LogTime modified() const;
 
  private:
-  void find();
+  void find();  // sets path_, and event_files_ if the log is event files
   bool is_continued(const ByteSource& source) const;
   bool read_from(const ByteSource& source);
   std::size_t take_lines(std::string_view text);
@@ -46,7 +50,7 @@ class RunLogReader {
 
   std::shared_ptr<ObjectStore> store_;
   std::string given_;
-  std::string path_ = {};                                 // of the file; empty: not found yet
+  std::string path_ = {};                                 // of the log, if there is one
   std::optional<EventFiles> event_files_ = std::nullopt;  // in place of a file
   std::optional<ObjectInfo> seen_ = std::nullopt;         // of the last update()
   RunLog log_ = {};

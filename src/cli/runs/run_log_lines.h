@@ -1,4 +1,4 @@
-// The log of a run in memory, and how it is read line by line.
+// The contents of a run's log, and the reader of its lines.
 #pragma once
 
 #include <chrono>

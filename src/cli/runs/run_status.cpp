@@ -109,11 +109,14 @@ const LatestValue* main_value(const RunStatus& status) {
   return nullptr;
 }
 
+bool is_shown_first(const std::string& metric) {
+  return metric.starts_with("loss/") || metric.starts_with("metrics/");
+}
+
 Json status_json(const RunStatus& status) {
   Json values = Json::array();
   for (const auto& [metric, point] : status.values)
-    values.push_back(
-        {{"name", metric}, {"batch", point.batch}, {"value", point.value}});
+    values.push_back({{"name", metric}, {"batch", point.batch}, {"value", point.value}});
   Json messages = Json::array();
   for (const RunMessage& message : status.messages)
     messages.push_back(

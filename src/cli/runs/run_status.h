@@ -64,6 +64,9 @@ std::optional<double> seconds_left(const RunStatus& status);
 // nullptr: there are no values.
 const LatestValue* main_value(const RunStatus& status);
 
+// Most people look at these metrics first. If a run has none of them, all are shown.
+bool is_shown_first(const std::string& metric);
+
 // Names that come from files are values there, never keys.
 Json status_json(const RunStatus& status);
 

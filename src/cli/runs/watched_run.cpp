@@ -18,7 +18,7 @@
 namespace cairn::cli {
 namespace {
 
-// Of the folders below a run's folder, so many are listed at each look.
+// The largest number of folders below a run's folder that each look lists.
 constexpr std::size_t kMostFolders = 16;
 
 bool is_further(const ListedCheckpoint& a, const ListedCheckpoint& b) {
@@ -34,16 +34,16 @@ bool has_ended_here(const RunLockFile& lock) {
 
 }  // namespace
 
-WatchedRun::WatchedRun(RunPlaces places) : places_(std::move(places)) {
-  status_.name = shown_place(places_.run);
-  is_far_ = store_of(places_.run, nullptr)->may_be_far();
-  if (places_.checkpoints.empty()) places_.checkpoints = places_.run;
-  is_far_ = is_far_ || store_of(places_.checkpoints, nullptr)->may_be_far();
+WatchedRun::WatchedRun(const RunPlaces& places)
+    : reader_(places.run),
+      folder_(shown_place(places.checkpoints.empty() ? places.run : places.checkpoints)),
+      store_(store_of(places.checkpoints.empty() ? places.run : places.checkpoints, nullptr)) {
+  status_.name = shown_place(places.run);
 }
 
 bool WatchedRun::look() {
   std::string problem;
-  // What fails does not keep the rest from being looked at.
+  // An error of one step does not keep the others from being done.
   const auto attempt = [&](void (WatchedRun::*step)()) {
     try {
       (this->*step)();
@@ -55,7 +55,7 @@ bool WatchedRun::look() {
   attempt(&WatchedRun::look_at_log);
   attempt(&WatchedRun::look_at_folders);
   attempt(&WatchedRun::look_at_locks);
-  if (!reader_ && count_checkpoints() == 0 && seen_.empty())
+  if (!reader_.has_log() && count_checkpoints() == 0 && seen_.empty())
     throw NotFoundError("there is neither a log of FileLogger nor a checkpoint at " + status_.name);
   status_ = made_status();
   status_.problem = problem;
@@ -65,44 +65,38 @@ bool WatchedRun::look() {
   return has_changed;
 }
 
-// A run that has only begun may have no log yet.
+// A run that has only begun may have no log yet, and no folder.
 void WatchedRun::look_at_log() {
-  if (reader_) {
-    reader_->update();
-    return;
-  }
-  RunLogReader reader(places_.run);
+  const bool had_log = reader_.has_log();
   try {
-    reader.update();
-    reader_ = std::move(reader);
+    reader_.update();
   } catch (const NotFoundError&) {
+    if (had_log) throw;
   }
 }
 
 void WatchedRun::look_at_folders() {
-  const auto store = store_of(places_.checkpoints, nullptr);
-  const std::string folder = shown_place(places_.checkpoints);
   if (folders_.empty()) {
-    if (!is_folder(*store, folder)) return;  // a log, or not there yet
-    folders_.emplace_back(store, folder);
+    if (!is_folder(*store_, folder_)) return;
+    folders_.emplace_back(store_, folder_);
   }
   folders_.front().look();
   if (count_checkpoints() == 0 || folders_.front().folders() != below_) {
-    look_below(store);
+    look_below();
   } else {
     for (std::size_t i = 1; i < folders_.size(); ++i)
       folders_[i].look();
   }
 }
 
-// Which folders hold checkpoints changes seldom, and finding out costs a list of each.
-void WatchedRun::look_below(const std::shared_ptr<ObjectStore>& store) {
+// The set of folders with checkpoints changes seldom, and finding it costs a list of each folder.
+void WatchedRun::look_below() {
   below_ = folders_.front().folders();
-  const FoldersBelow below = find_folders_below(*store, folders_.front().folder(), below_);
+  const FoldersBelow below = find_folders_below(*store_, folder_, below_);
   folders_.erase(folders_.begin() + 1, folders_.end());
   for (const FolderBelow& found : below.found) {
     if (folders_.size() > kMostFolders) break;
-    folders_.emplace_back(store, found.path).look();
+    folders_.emplace_back(store_, found.path).look();
   }
 }
 
@@ -117,10 +111,9 @@ std::size_t WatchedRun::count_checkpoints() const {
 // that start logged its last line.
 void WatchedRun::look_at_locks() {
   is_killed_ = false;
-  const auto store = store_of(places_.checkpoints, nullptr);
-  const LocalFiles* const local = local_files_of(*store);
-  if (local == nullptr || !reader_) return;
-  const std::vector<RunSpan>& spans = reader_->log().spans;
+  const LocalFiles* const local = local_files_of(*store_);
+  if (local == nullptr) return;
+  const std::vector<RunSpan>& spans = reader_.log().spans;
   if (spans.empty() || !spans.back().end.empty()) return;
   const std::string before = spans.size() > 1 ? utc_time_text(spans[spans.size() - 2].last) : "";
   bool is_left = false;
@@ -135,16 +128,16 @@ void WatchedRun::look_at_locks() {
 
 RunStatus WatchedRun::made_status() const {
   RunStatus status = {.name = status_.name, .checkpoints = count_checkpoints()};
-  if (reader_) add_log(status, reader_->log(), is_killed_);
+  if (reader_.has_log()) add_log(status, reader_.log(), is_killed_);
   for (const NewestCheckpoint& looked : folders_) {
     const auto& newest = looked.newest();
     if (newest && (!status.newest || is_further(*newest, *status.newest))) status.newest = newest;
   }
-  if (!reader_ && status.newest && status.newest->info.timestamp)
+  if (!reader_.has_log() && status.newest && status.newest->info.timestamp)
     status.batch = status.newest->info.timestamp->batch;
   if (has_ended(status.state)) return status;
-  if (reader_)
-    status.last_sign = std::max(status.last_sign.value_or(LogTime()), reader_->modified());
+  if (reader_.has_log())
+    status.last_sign = std::max(status.last_sign.value_or(LogTime()), reader_.modified());
   if (status.newest)
     status.last_sign = std::max(status.last_sign.value_or(LogTime()), status.newest->modified);
   return status;

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +16,7 @@ namespace cairn::cli {
 class WatchedRun {
  public:
   // Reads nothing yet. Throws what store_of() throws.
-  explicit WatchedRun(RunPlaces places);
+  explicit WatchedRun(const RunPlaces& places);
 
   // Looks at the run. Returns whether status() is another now.
   //
@@ -28,23 +27,23 @@ class WatchedRun {
 
   const RunStatus& status() const { return status_; }
   // nullptr: no log was found yet.
-  const RunLog* log() const { return reader_ ? &reader_->log() : nullptr; }
+  const RunLog* log() const { return reader_.has_log() ? &reader_.log() : nullptr; }
   // Whether a look may need a network.
-  bool is_far() const { return is_far_; }
+  bool is_far() const { return reader_.is_far() || store_->may_be_far(); }
 
  private:
   void look_at_log();
   void look_at_folders();
-  void look_below(const std::shared_ptr<ObjectStore>& store);
+  void look_below();
   void look_at_locks();
   std::size_t count_checkpoints() const;
   RunStatus made_status() const;
 
-  RunPlaces places_;
-  bool is_far_ = false;
-  std::optional<RunLogReader> reader_ = std::nullopt;  // of a log that was found
-  std::vector<NewestCheckpoint> folders_ = {};         // the run's folder, and those below it
-  std::vector<std::string> below_ = {};                // names in it that were looked below
+  RunLogReader reader_;
+  std::string folder_;  // of the checkpoints, as messages name it; a log if `store_` has no folder
+  std::shared_ptr<ObjectStore> store_;          // of `folder_`
+  std::vector<NewestCheckpoint> folders_ = {};  // `folder_`, and those below it
+  std::vector<std::string> below_ = {};         // names in `folder_` that were looked below
   bool is_killed_ = false;  // the process of the last fit() has ended without a word
   std::string seen_ = {};   // status_ as text, to notice changes
   RunStatus status_ = {};

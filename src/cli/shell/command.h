@@ -42,5 +42,6 @@ Run define_prune(CLI::App& app);
 Run define_report(CLI::App& app);
 Run define_resume(CLI::App& app);
 Run define_verify(CLI::App& app);
+Run define_watch(CLI::App& app);
 
 }  // namespace cairn::cli

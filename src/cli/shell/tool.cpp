@@ -17,6 +17,7 @@
 #include "cli/shell/nearest.h"
 #include "cli/view/joined.h"
 #include "cli/view/printable_stream.h"
+#include "cli/view/screen.h"
 #include "core/error_class.h"
 #include "core/text/json.h"
 #include "core/text/json_text.h"
@@ -182,12 +183,14 @@ int run_command(const std::vector<std::string>& arguments, std::ostream& out, st
     PrintableBuffer gate(out, color);
     std::ostream printable_out(&gate);
     printable_out.exceptions(std::ios_base::badbit);
+    Screen screen(out, color, [&out] { return terminal_size(out); });
     Console console{.out = printable_out,
                     .err = err,
                     .json = options.json,
                     .color = color,
                     .quiet = options.quiet,
-                    .exact_bytes = options.exact_bytes};
+                    .exact_bytes = options.exact_bytes,
+                    .screen = is_terminal(out) ? &screen : nullptr};
     const auto chosen =
         std::find_if(runs.begin(), runs.end(), [](const auto& run) { return run.first->parsed(); });
     const GuardedReads guard;

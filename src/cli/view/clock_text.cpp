@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <ctime>
 
 namespace cairn::cli {
@@ -23,6 +25,17 @@ std::string text_of(const std::tm& parts, const char* between, const char* end) 
 }
 
 }  // namespace
+
+std::string age_text(std::chrono::seconds age) {
+  constexpr std::int64_t kMinute = 60;
+  constexpr std::int64_t kHour = 60 * kMinute;
+  constexpr std::int64_t kDay = 24 * kHour;
+  const std::int64_t seconds = std::max<std::int64_t>(age.count(), 0);
+  if (seconds < 2 * kMinute) return fmt::format("{} s", seconds);
+  if (seconds < 2 * kHour) return fmt::format("{} min", seconds / kMinute);
+  if (seconds < 2 * kDay) return fmt::format("{} h", seconds / kHour);
+  return fmt::format("{} d", seconds / kDay);
+}
 
 std::string local_time_text(std::chrono::system_clock::time_point time) {
   return text_of(parts_of(time, localtime_r), " ", "");

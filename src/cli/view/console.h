@@ -12,6 +12,8 @@
 
 namespace cairn::cli {
 
+class Screen;
+
 struct Console {
   std::ostream& out;
   std::ostream& err;
@@ -19,6 +21,7 @@ struct Console {
   bool color = false;  // for `out`
   bool quiet = false;  // no ProgressBar; reports show only problems
   bool exact_bytes = false;
+  Screen* screen = nullptr;  // the terminal that `out` writes to; nullptr: it is none
 
   // The text in the colour, if colour is on.
   std::string red(const std::string& text) const;

@@ -3,15 +3,9 @@
 #include <algorithm>
 
 #include "core/text/printable.h"
-#include "core/text/utf8.h"
+#include "terminal/columns.h"
 
 namespace cairn::cli {
-namespace {
-
-std::size_t columns(const std::string& text) { return code_points(text).size(); }
-
-}  // namespace
-
 Table::Table(const std::vector<std::string>& titles) {
   std::vector<Cell> row;
   for (const std::string& title : titles) {
@@ -46,14 +40,14 @@ void Table::print(Console& console) const {
   std::vector<std::size_t> widths(is_right_.size());
   for (const auto& row : rows_) {
     for (std::size_t i = 0; i < row.size(); ++i) {
-      widths[i] = std::max(widths[i], columns(row[i].text));
+      widths[i] = std::max(widths[i], columns_of(row[i].text));
     }
   }
   for (const auto& row : rows_) {
     std::string line;
     std::string padding;  // written only before another cell, so that no line ends in spaces
     for (std::size_t i = 0; i < row.size(); ++i) {
-      const std::string fill(widths[i] - columns(row[i].text), ' ');
+      const std::string fill(widths[i] - columns_of(row[i].text), ' ');
       const Cell& cell = row[i];
       if (is_right_[i]) padding += fill;
       if (!cell.text.empty()) {

@@ -1,0 +1,252 @@
+// cairn watch RUN...: shows runs while they train, and ends with them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "cairn/error.h"
+#include "cairn/exit_code.h"
+
+#include "cli/runs/run_view.h"
+#include "cli/runs/watched_run.h"
+#include "cli/shell/command.h"
+#include "cli/shell/duration.h"
+#include "cli/shell/run_args.h"
+#include "cli/view/screen.h"
+#include "core/text/json.h"
+#include "core/text/json_text.h"
+#include "io/threads/cancellation.h"
+
+namespace cairn::cli {
+namespace {
+
+using std::chrono::seconds;
+using LookTime = std::chrono::steady_clock::time_point;
+
+constexpr seconds kNearInterval{2};
+constexpr seconds kFarInterval{30};
+constexpr std::size_t kFirstMessages = 5;     // of each run, when the command starts
+constexpr std::size_t kMessagesOfALook = 20;  // of each run, at one look
+
+struct WatchArgs {
+  RunArgs runs;
+  std::string interval;
+  std::string silence;
+  bool once = false;
+  bool wait = false;
+};
+
+// A run, and when something was last heard of it.
+class Listened {
+ public:
+  Listened(const RunPlaces& places, std::optional<seconds> interval)
+      : run_(places), interval_(interval.value_or(run_.is_far() ? kFarInterval : kNearInterval)) {}
+
+  // Returns whether the status is another now. If `may_be_missing`, the run may not be there yet.
+  bool look(bool may_be_missing) {
+    const bool was_missing = std::exchange(is_missing_, false);
+    bool has_changed = false;
+    try {
+      has_changed = run_.look();
+    } catch (const NotFoundError&) {
+      if (!may_be_missing) throw;
+      is_missing_ = true;
+    }
+    note_signs();
+    next_look_ = pause_time() + interval_;
+    return has_changed || is_missing_ != was_missing;
+  }
+
+  // Messages since the last call.
+  std::vector<RunMessage> take_messages() {
+    if (run_.log() == nullptr) return {};
+    const std::vector<RunMessage>& all = run_.log()->messages;
+    const std::size_t known = std::min(told_, all.size());  // fewer: the log is another one
+    const std::size_t most = told_ == 0 ? kFirstMessages : kMessagesOfALook;
+    const std::size_t first = all.size() - std::min(all.size() - known, most);
+    told_ = all.size();
+    return {all.begin() + static_cast<std::ptrdiff_t>(first), all.end()};
+  }
+
+  ViewedRun viewed(std::optional<seconds> silence) const {
+    const RunLog* const log = run_.log();
+    const LatestValue* const value = main_value(status());
+    const bool has_curve = log != nullptr && value != nullptr;
+    return {.status = status(),
+            .curve = has_curve ? &log->metrics.at(value->metric) : nullptr,
+            .age = age(),
+            .is_silent = is_silent(silence),
+            .is_missing = is_missing_};
+  }
+  const RunStatus& status() const { return run_.status(); }
+  bool is_silent(std::optional<seconds> silence) const {
+    return silence && !has_ended(status().state) && age() >= *silence;
+  }
+  bool is_over(std::optional<seconds> silence) const {
+    return has_ended(status().state) || is_silent(silence);
+  }
+  // Whether is_over() is another than at the last call.
+  bool has_begun_or_ended(std::optional<seconds> silence) {
+    const bool was_over = std::exchange(was_over_, is_over(silence));
+    return was_over_ != was_over;
+  }
+  LookTime next_look() const { return next_look_; }
+
+ private:
+  // The times of files tell how old the signs are at the first look. Later, this machine's clock
+  // counts, because another machine's may differ.
+  void note_signs() {
+    auto signs = std::tuple(status().last_sign, status().batch, status().checkpoints);
+    if (signs == signs_) return;
+    const bool is_first = !std::exchange(signs_, signs);
+    heard_ = pause_time();
+    age_then_ = seconds(0);
+    const auto& sign = status().last_sign;
+    if (!is_first || !sign) return;
+    const auto age = std::chrono::system_clock::now() - *sign;
+    age_then_ = std::max(std::chrono::duration_cast<seconds>(age), seconds(0));
+  }
+  seconds age() const {
+    return age_then_ + std::chrono::duration_cast<seconds>(pause_time() - heard_);
+  }
+
+  WatchedRun run_;
+  seconds interval_;
+  LookTime next_look_ = {};
+  bool is_missing_ = false;
+  bool was_over_ = false;
+  std::size_t told_ = 0;  // messages
+  std::optional<std::tuple<std::optional<LogTime>, std::int64_t, std::size_t>> signs_;
+  LookTime heard_ = pause_time();
+  seconds age_then_{0};
+};
+
+class Watch {
+ public:
+  Watch(const WatchArgs& args, Console& console) : args_(args), console_(console) {
+    std::optional<seconds> interval;
+    if (!args.interval.empty()) interval = parse_duration(args.interval);
+    if (interval && *interval < seconds(1))
+      throw UsageError("--interval " + args.interval +
+                       ": at least a second lies between two looks");
+    if (!args.silence.empty()) silence_ = parse_duration(args.silence);
+    for (const RunPlaces& places : places_of(args.runs))
+      runs_.push_back(std::make_unique<Listened>(places, interval));
+  }
+
+  int run() {
+    look();
+    while (!args_.once && !all_of(&Watch::is_over)) {
+      const LookTime next = (*std::ranges::min_element(runs_, {}, [](const auto& run) {
+                              return run->next_look();
+                            }))->next_look();
+      const auto time = next - pause_time();
+      pause_here(std::max(std::chrono::ceil<std::chrono::milliseconds>(time),
+                          std::chrono::milliseconds(0)));
+      look();
+    }
+    return all_of(args_.once ? &Watch::is_well : &Watch::is_finished) ? kDone : kNegativeAnswer;
+  }
+
+ private:
+  bool is_over(const Listened& run) const { return run.is_over(silence_); }
+  bool is_finished(const Listened& run) const { return run.status().state == RunState::kFinished; }
+  bool is_well(const Listened& run) const { return !is_over(run) || is_finished(run); }
+  bool all_of(bool (Watch::*holds)(const Listened&) const) const {
+    return std::ranges::all_of(runs_, [&](const auto& run) { return (this->*holds)(*run); });
+  }
+
+  // Looks at the runs whose turn it is, and shows what is new.
+  void look() {
+    std::vector<std::string> messages;
+    std::vector<const Listened*> changed;
+    for (const auto& run : runs_) {
+      if (pause_time() < run->next_look()) continue;
+      const bool has_changed = run->look(args_.wait && !args_.once);
+      if (run->has_begun_or_ended(silence_) || has_changed) changed.push_back(run.get());
+      for (const RunMessage& message : run->take_messages())
+        messages.push_back(message_line(message, runs_.size() > 1 ? run->status().name : ""));
+    }
+    if (console_.json) {
+      print_json(changed);
+    } else if (console_.quiet) {
+      print_bad(changed);
+    } else if (console_.screen != nullptr && !args_.once) {
+      console_.screen->draw(messages, view());
+    } else {
+      print(messages);
+      print(args_.once ? view() : lines_of_changed(changed));
+    }
+    console_.out << std::flush;
+  }
+
+  std::vector<std::string> view() const {
+    std::vector<ViewedRun> viewed;
+    for (const auto& run : runs_)
+      viewed.push_back(run->viewed(silence_));
+    return view_of(viewed,
+                   console_.screen == nullptr ? TerminalSize{80, 24} : console_.screen->size(),
+                   console_);
+  }
+  std::vector<std::string> lines_of_changed(const std::vector<const Listened*>& changed) const {
+    std::vector<std::string> lines;
+    for (const Listened* run : changed)
+      lines.push_back(line_of(run->viewed(silence_)));
+    return lines;
+  }
+  void print(const std::vector<std::string>& lines) {
+    for (const std::string& line : lines)
+      console_.out << line << "\n";
+  }
+  void print_bad(const std::vector<const Listened*>& changed) {
+    for (const Listened* run : changed) {
+      if (!is_well(*run)) console_.out << line_of(run->viewed(silence_)) << "\n";
+    }
+  }
+  void print_json(const std::vector<const Listened*>& changed) {
+    for (const Listened* run : changed) {
+      Json shown = status_json(run->status());
+      shown["silent"] = run->is_silent(silence_);
+      console_.out << json_text(shown, -1) << "\n";
+    }
+  }
+
+  const WatchArgs& args_;
+  Console& console_;
+  std::optional<seconds> silence_;
+  std::vector<std::unique_ptr<Listened>> runs_;
+};
+
+}  // namespace
+
+Run define_watch(CLI::App& app) {
+  const auto options = std::make_shared<WatchArgs>();
+  add_runs(app, options->runs);
+  app.add_option("--interval", options->interval,
+                 "look again after this time, such as 10s; by default 2s, and 30s for a place that "
+                 "needs a network")
+      ->type_name("DURATION");
+  app.add_option("--silence", options->silence,
+                 "a run that writes nothing for this time, such as 15m, counts as ended badly")
+      ->type_name("DURATION");
+  app.add_flag("--once", options->once, "show the runs as they are now, and end");
+  app.add_flag("--wait", options->wait, "wait for runs that are not there yet");
+  app.footer(
+      "Reads only what the runs write: their logs and their folders. A terminal shows the "
+      "progress, "
+      "the newest values, a plot of the loss, the newest checkpoint and where the time goes, and "
+      "above them the messages of the runs. Elsewhere each change is a line, with --json an "
+      "object in one line. Ends when all runs have ended: exit code 0 if all have finished, 1 if "
+      "one was interrupted, failed, was killed, or is silent. A killed run is noticed by its lock "
+      "if it saved into a folder of this machine, and elsewhere with --silence. If a place cannot "
+      "be read for a while, the view says so, and goes on.");
+  return [options](Console& console) { return Watch(*options, console).run(); };
+}
+
+}  // namespace cairn::cli
