@@ -99,10 +99,10 @@ std::optional<ObjectInfo> file_info(ObjectStore& store, const std::string& folde
   return info;
 }
 
-std::optional<LogTime> time_of(double seconds) {
-  constexpr double kYear2255 = 9e9;  // a time_point of nanoseconds ends soon after
-  if (!(seconds > 0 && seconds < kYear2255)) return std::nullopt;
-  return LogTime(std::chrono::milliseconds(std::llround(seconds * 1000)));
+std::optional<LogTime> time_of(double since_1970) {
+  constexpr double kYear2255 = 9e9;  // a time_point of nanosince_1970 ends soon after
+  if (!(since_1970 > 0 && since_1970 < kYear2255)) return std::nullopt;
+  return LogTime(std::chrono::millisince_1970(std::llround(since_1970 * 1000)));
 }
 
 }  // namespace

@@ -27,8 +27,8 @@ bool is_event_file_name(std::string_view name);
 std::vector<std::string> event_folders(ObjectStore& store, const std::string& folder,
                                        const std::vector<ListedName>& entries);
 
-// The starts of a run. Each hides what was logged before it from a step on. (TensorBoard takes the
-// first one for the start of a new run; but with PyTorch's `purge_step`, the first one hides, too.)
+// The starts of a run. Each hides what was logged before it from a step on. The first one does so,
+// too: PyTorch's writers log a start only with `purge_step`. TensorBoard ignores the first one.
 // A metric applies them only when it gets a point, so that many starts of a run with many metrics
 // cost little.
 class HidingStarts {
