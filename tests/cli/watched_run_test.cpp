@@ -119,6 +119,7 @@ TEST_F(WatchedRunTest, ADamagedCheckpointIsNotTheNewest) {
   EXPECT_EQ(status.checkpoints, 2U);
   EXPECT_EQ(status.newest->name, RunFolder::name(20));
   folder_.save(30);  // again, and good
+  folder_.set_time(RunFolder::name(30), RunFolder::start() + std::chrono::minutes(31));
   run_.look();
   EXPECT_EQ(status.newest->name, RunFolder::name(30));
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 #include <utility>
 
 #include "cli/runs/plot.h"
@@ -19,7 +20,7 @@ namespace {
 
 constexpr std::size_t kLeastColumns = 60;  // of a run beside another one
 constexpr std::size_t kBetween = 3;        // columns between two runs
-constexpr std::size_t kMostValueLines = 2;
+constexpr std::size_t kMostTextLines = 2;
 constexpr std::array kPlotRows = {8, 5, 3, 0};  // the first that fits into the terminal
 
 // The lines of one run, before they are cut to its columns.
@@ -67,24 +68,39 @@ std::string value_text(const LatestValue& value) {
   return fmt::format("{} {:.4g}", value.metric, value.point.value);
 }
 
-// As many as have room in a few lines, those that people look at first in front.
-void add_values(Block& block, const RunStatus& status, std::size_t columns) {
-  std::vector<std::string> texts;
-  const LatestValue* const shown = main_value(status);
-  for (const bool is_first : {true, false}) {
-    for (const LatestValue& value : status.values) {
-      if (&value != shown && is_shown_first(value.metric) == is_first)
-        texts.push_back(value_text(value));
-    }
-  }
+// Adds lines with as many of the texts as have room in two lines.
+void add_texts(Block& block, const std::vector<std::string>& texts, std::size_t columns) {
   std::size_t next = 0;
-  for (std::size_t line = 0; line < kMostValueLines && next < texts.size(); ++line) {
+  for (std::size_t line = 0; line < kMostTextLines && next < texts.size(); ++line) {
     std::string text = texts[next++];
     while (next < texts.size() && columns_of(text) + 2 + columns_of(texts[next]) <= columns)
       text += ", " + texts[next++];
     block.emplace_back(std::move(text), &Console::dim);
   }
   if (next < texts.size()) block.back().text += fmt::format(" and {} more", texts.size() - next);
+}
+
+// All except the main one. Those that people look at first are in front.
+std::vector<std::string> value_texts(const RunStatus& status) {
+  std::vector<std::string> texts;
+  const LatestValue* const main = main_value(status);
+  for (const bool is_first : {true, false}) {
+    for (const LatestValue& value : status.values) {
+      if (&value != main && is_shown_first(value.metric) == is_first)
+        texts.push_back(value_text(value));
+    }
+  }
+  return texts;
+}
+
+std::vector<std::string> parts_of(std::string_view text) {
+  std::vector<std::string> parts;
+  for (std::size_t end = text.find(", "); end != std::string_view::npos; end = text.find(", ")) {
+    parts.emplace_back(text.substr(0, end));
+    text.remove_prefix(end + 2);
+  }
+  parts.emplace_back(text);
+  return parts;
 }
 
 // Every so many points, and the last one, so that a long run costs no more than a short one.
@@ -137,11 +153,11 @@ Block block_of(const ViewedRun& run, std::size_t columns, int plot_rows, const C
       block.emplace_back(value_text(*value) + fmt::format(" at batch {}", value->point.batch));
       add_plot(block, run, columns, plot_rows);
     }
-    add_values(block, status, columns);
+    add_texts(block, value_texts(status), columns);
     block.emplace_back(checkpoint_text(status, console));
     if (const std::string saves = saves_text(status.saves); !saves.empty())
       block.emplace_back(saves, status.saves.failed > 0 ? &Console::red : nullptr);
-    if (!status.times.empty()) block.emplace_back(status.times, &Console::dim);
+    if (!status.times.empty()) add_texts(block, parts_of(status.times), columns);
   }
   if (!status.problem.empty())
     block.emplace_back("not seen just now: " + status.problem, &Console::red);
