@@ -39,7 +39,7 @@ struct NameParts {
   std::uint64_t count = 0;        // of the files that the process opened before
 };
 
-NameParts parts_of(std::string_view name) {
+NameParts name_parts_of(std::string_view name) {
   NameParts parts;
   const std::size_t begin = name.find(kInName);
   if (begin == std::string_view::npos) return parts;
@@ -60,8 +60,8 @@ NameParts parts_of(std::string_view name) {
 
 // Whether one process opened `later` after `earlier`: such files are no two starts of the run.
 bool is_of_one_process(std::string_view earlier, std::string_view later) {
-  const NameParts a = parts_of(earlier);
-  const NameParts b = parts_of(later);
+  const NameParts a = name_parts_of(earlier);
+  const NameParts b = name_parts_of(later);
   return !a.process.empty() && a.process == b.process && a.count < b.count;
 }
 
@@ -100,9 +100,9 @@ std::optional<ObjectInfo> file_info(ObjectStore& store, const std::string& folde
 }
 
 std::optional<LogTime> time_of(double since_1970) {
-  constexpr double kYear2255 = 9e9;  // a time_point of nanosince_1970 ends soon after
+  constexpr double kYear2255 = 9e9;  // a time_point of nanoseconds ends soon after
   if (!(since_1970 > 0 && since_1970 < kYear2255)) return std::nullopt;
-  return LogTime(std::chrono::millisince_1970(std::llround(since_1970 * 1000)));
+  return LogTime(std::chrono::milliseconds(std::llround(since_1970 * 1000)));
 }
 
 }  // namespace
@@ -170,7 +170,7 @@ EventFiles::Found EventFiles::find() const {
     const std::string_view rank = rank_in(listed.name);
     if (!is_event_file_name(listed.name) || (has_ranks && !rank.empty() && rank != "0")) continue;
     if (const auto info = file_info(*store_, folder_, listed))
-      found[{parts_of(listed.name).second, listed.name}] = *info;
+      found[{name_parts_of(listed.name).second, listed.name}] = *info;
   }
   return found;
 }
