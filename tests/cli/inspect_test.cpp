@@ -140,7 +140,8 @@ TEST(InspectTest, ListsTheOptionsOfTheRun) {
        folder / "a.pt");
   EXPECT_EQ(inspected({folder / "a.pt"})["options"],
             json({{"max_duration", "2ep"}, {"\x1b[31m", "\x1b[32m"}}));
-  EXPECT_THAT(run({"inspect", folder / "a.pt"}).out, HasSubstr("options  2, see --options"));
+  EXPECT_THAT(run({"inspect", folder / "a.pt"}).out,
+              HasSubstr("options          2, see --options"));
   const Answer listed = run({"inspect", "--options", folder / "a.pt"});
   EXPECT_EQ(listed.code, kDone);
   EXPECT_THAT(listed.out, AllOf(HasSubstr("max_duration  2ep"), Not(HasSubstr("\x1b"))));

@@ -2,8 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+
 #include "cairn/checkpoint/checkpoint.h"
 
+#include "cli/runs/run_log.h"
 #include "eventful_clock.h"
 #include "io/file.h"
 #include "run_tool.h"
@@ -100,6 +103,32 @@ TEST_F(ToolOnS3Test, WatchFollowsARunInABucket) {
                     HasSubstr("batch 5 of 9, loss 0.5"), HasSubstr("not seen just now: "),
                     HasSubstr("newest ep0-ba3-rank0.pt"), HasSubstr("finished at ")));
   EXPECT_EQ(pauses.left(), 0U);
+}
+
+TEST_F(ToolOnS3Test, OfALogThatGrewOnlyTheNewLinesAreRead) {
+  std::string log;
+  const auto add_line = [&] {
+    const std::string batch = std::to_string(log.size());
+    log += R"({"batch":)" + batch + R"(,"metric":"loss","value":1})" + "\n";
+  };
+  while (log.size() < 500'000)
+    add_line();
+  const std::string path = std::string(kRunFolder) + "/logs-rank0.jsonl";
+  std::atomic<std::size_t> read = 0;
+  fake_.watch([&](const testing::ReceivedRequest& asked, const testing::HttpReply& reply) {
+    if (asked.path().ends_with(".jsonl")) read += reply.body.size();
+  });
+  RunLogReader reader(path);
+  fake_.put_object("bucket/run/logs-rank0.jsonl", log);
+  EXPECT_TRUE(reader.update());
+  EXPECT_GE(read, log.size());
+  add_line();
+  fake_.put_object("bucket/run/logs-rank0.jsonl", log);
+  read = 0;
+  EXPECT_TRUE(reader.update());
+  EXPECT_LE(read, 5000U);
+  EXPECT_EQ(reader.log().passed_over, 0U);
+  fake_.watch(nullptr);
 }
 
 TEST_F(ToolOnS3Test, AHeaderIsTwoRequests) {

@@ -14,7 +14,9 @@
 #include "run_folder.h"
 #include "run_tool.h"
 #include "terminal/columns.h"
+#include "testing/environment_variable.h"
 #include "testing/other_process.h"
+#include "tests/storage/sftp_fixture.h"
 
 namespace cairn::cli {
 namespace {
@@ -186,6 +188,25 @@ TEST_F(WatchTest, ALogWithoutEventsEndsBySilence) {
   EXPECT_EQ(answer.code, kNegativeAnswer) << answer.err;
   EXPECT_THAT(answer.out, AllOf(HasSubstr("the log does not say whether it trains"),
                                 HasSubstr("batch 7, loss 2")));
+}
+
+// `ssh` is a script here that starts the server of files, as sshd does.
+TEST_F(WatchTest, FollowsARunOverSftp) {
+  const std::string server = sftp_server();
+  if (server.empty()) GTEST_SKIP() << "there is no sftp-server";
+  const testing::TempFolder programs;
+  testing::write_file(programs / "ssh", "#!/bin/sh\nexec " + server + "\n");
+  std::filesystem::permissions(programs / "ssh", std::filesystem::perms::owner_all);
+  const std::string found = programs.path() + ":" + std::getenv("PATH");  // NOLINT: no threads
+  const testing::EnvironmentVariable path("PATH", found.c_str());
+  then_logs(loss_of(2));
+  then_nothing(1);
+  then_logs(event_line("fit_end", 90));
+  const auto before = pause_time();
+  const Answer answer = run({"watch", "sftp://host/%2F" + folder_.path().substr(1)});
+  EXPECT_EQ(answer.code, kDone) << answer.err;
+  EXPECT_THAT(answer.out, AllOf(HasSubstr("batch 2 of 90"), HasSubstr("finished at ")));
+  EXPECT_EQ(pause_time() - before, std::chrono::seconds(90));  // three pauses of a far place
 }
 
 TEST_F(WatchTest, AnIntervalIsAtLeastASecond) {
