@@ -93,9 +93,10 @@ int run_report(const ReportArgs& options, Console& console) {
 
 Run define_report(CLI::App& app) {
   const auto options = std::make_shared<ReportArgs>();
-  app.add_option("RUN", options->runs,
-                 "logs that FileLogger wrote, or the folders of runs, with a log, checkpoints, or "
-                 "both")
+  app.add_option(
+         "RUN", options->runs,
+         "logs of FileLogger, event files for TensorBoard, or the folders of runs, with a log, "
+         "checkpoints, or both")
       ->required();
   app.add_option("-o,--out", options->out, "write to this file, NAME.html")->required();
   app.add_option(

@@ -92,6 +92,10 @@ function summaryLine(folder) {
 
 function showCheckpoints({runs, verified}) {
   for (const run of runs) {
+    if (!run.has_folder) {
+      show("checkpoints").append(element(
+          "p", {}, nameOf(run), ": no checkpoints were given. --checkpoints names their folder."));
+    }
     for (const folder of run.folders) {
       show("checkpoints").append(element(
           "div", {class: "folder"}, element("h3", {}, folder.folder), resumeLine(folder, verified),
