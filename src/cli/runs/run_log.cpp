@@ -20,10 +20,6 @@ constexpr std::uint64_t kPiece = std::uint64_t{4} << 20;
 // of what was read.
 constexpr std::size_t kCompared = 1024;
 
-bool is_log_name(std::string_view name) {
-  return name.ends_with(".jsonl") || name.ends_with(".csv");
-}
-
 std::vector<std::string> logs_in(ObjectStore& store, const std::string& folder) {
   std::vector<std::string> names;
   for (const ListedName& listed : list_all(store, folder)) {
@@ -129,6 +125,10 @@ RunLog read_run_log(const std::string& place) {
   RunLogReader reader(place);
   reader.update();
   return reader.log();
+}
+
+bool is_log_name(std::string_view name) {
+  return name.ends_with(".jsonl") || name.ends_with(".csv");
 }
 
 bool has_run_log(const std::string& folder) {

@@ -42,6 +42,7 @@ Run define_metrics(CLI::App& app);
 Run define_prune(CLI::App& app);
 Run define_report(CLI::App& app);
 Run define_resume(CLI::App& app);
+Run define_serve(CLI::App& app);
 Run define_verify(CLI::App& app);
 Run define_watch(CLI::App& app);
 
