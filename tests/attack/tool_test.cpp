@@ -19,6 +19,7 @@
 #include "storage/local/local_store.h"
 #include "testing/sample_checkpoint.h"
 #include "testing/temp_folder.h"
+#include "testing/test_data.h"
 
 namespace cairn::attack {
 namespace {
@@ -44,13 +45,17 @@ class ToolInAFolder : public ::testing::Test {
     }
     pipeline.wait();
     save(testing::sample_checkpoint(10), folder_ / "packed.pt.gz");
+    const std::string events = "events.out.tfevents.golden";
+    testing::write_file(events_ / events,
+                        testing::read_file(testing::kData + "/tensorboard/" + events));
   }
 
-  // Runs the command with FOLDER and NEWEST replaced.
+  // Runs the command with FOLDER, NEWEST and EVENTS replaced.
   ChildResult run_tool(Arguments arguments, const Plan& plan) const {
     for (std::string& argument : arguments) {
       if (argument == "FOLDER") argument = folder_.path();
       if (argument == "NEWEST") argument = folder_ / "ep3-ba30-rank0.pt";
+      if (argument == "EVENTS") argument = events_.path();
     }
     return run_child(plan, [&](const Report& report) {
       std::ostringstream out;
@@ -61,6 +66,7 @@ class ToolInAFolder : public ::testing::Test {
   }
 
   TempFolder folder_;
+  TempFolder events_;  // for TensorBoard
 };
 
 class ToolUnderAttack : public ToolInAFolder, public ::testing::WithParamInterface<Arguments> {};
@@ -71,13 +77,14 @@ INSTANTIATE_TEST_SUITE_P(
     Commands, ToolUnderAttack,
     ::testing::Values(Arguments{"ls", "FOLDER"}, Arguments{"verify", "FOLDER"},
                       Arguments{"inspect", "NEWEST"}, Arguments{"dump", "NEWEST"},
-                      Arguments{"resume", "--explain", "FOLDER"},
+                      Arguments{"resume", "--explain", "FOLDER"}, Arguments{"curves", "EVENTS"},
                       Arguments{"prune", "--keep-last", "4", "--yes", "FOLDER"}),
     name_of);
 
 TEST_P(ToolUnderAttack, GoodCheckpointsAreNeverDamagedNorRemoved) {
   const auto names = posix_file_system().list(folder_.path());
-  Plan plan{.folder = folder_.path(), .calls = Calls::kReading};
+  const bool reads_events = GetParam().back() == "EVENTS";
+  Plan plan{.folder = reads_events ? events_.path() : folder_.path(), .calls = Calls::kReading};
   const ChildResult good = run_tool(GetParam(), plan);
   ASSERT_EQ(good.exit_code, 0) << good.text();
   ASSERT_GT(good.calls, 2U);

@@ -2,12 +2,14 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <filesystem>
 #include <sstream>
 
 #include <nlohmann/json.hpp>
 
 #include "cli/runs/plot.h"
 #include "cli/runs/run_log.h"
+#include "event_bytes.h"
 #include "run_tool.h"
 #include "testing/temp_folder.h"
 
@@ -85,6 +87,56 @@ TEST_F(CurvesTest, SaysWhatItPassesOver) {
   EXPECT_EQ(answer.code, kDone);
   EXPECT_THAT(answer.err, HasSubstr("passed over 2 lines of " + path +
                                     " that are not FileLogger's, the first is line 7"));
+}
+
+TEST_F(CurvesTest, AFileWithoutALineOfFileLoggerIsNoLog) {
+  const auto refusal = [&](const std::string& text) {
+    const Answer answer = run({"curves", log("a.log", text)});
+    EXPECT_EQ(answer.code, kFailed) << text;
+    EXPECT_EQ(answer.out, "") << text;
+    return answer.err;
+  };
+  EXPECT_THAT(refusal("{\"a\":1}\n[2]\n"), HasSubstr("no line is one that FileLogger writes"));
+  EXPECT_THAT(refusal("batch,loss\nx,1\n"), HasSubstr("no line is one that FileLogger writes"));
+  EXPECT_THAT(refusal("hello"), HasSubstr("it begins with neither a JSON object nor a row"));
+  // Nothing was logged yet.
+  for (const char* text : {"", "batch,loss\n", "batch,loss", "{\"batch\""})
+    EXPECT_EQ(run({"curves", log("a.log", text)}).code, kDone) << text;
+}
+
+TEST_F(CurvesTest, ReadsEventFilesWhereThereIsNoLog) {
+  const std::string file = log(events::named(0), events::scalar("loss/train", 0.5, 1));
+  for (const std::string& place : {file, folder_.path()}) {
+    const Answer answer = run({"curves", place, "--csv"});
+    EXPECT_EQ(answer.out, "run,metric,batch,value\n" + place + ",loss/train,1,0.5\n") << answer.err;
+  }
+  log("logs-rank0.jsonl", kEntries);
+  EXPECT_THAT(run({"curves", folder_.path(), "--csv"}).out, HasSubstr("logs-rank0.jsonl"));
+}
+
+TEST_F(CurvesTest, NamesTheFoldersOfSeveralRuns) {
+  for (const char* name : {"a\x1b[2J", "b"}) {
+    std::filesystem::create_directory(folder_ / name);
+    log(name + ("/" + events::named(0)), events::scalar("loss", 1, 1));
+  }
+  const Answer answer = run({"curves", folder_.path()});
+  EXPECT_EQ(answer.code, kNotFound);
+  EXPECT_THAT(answer.err, AllOf(HasSubstr("several folders in it have event files"),
+                                HasSubstr("a\\x1b[2J, "), HasSubstr("Name one of them")));
+  EXPECT_EQ(run({"curves", folder_ / "b"}).code, kDone);
+}
+
+TEST_F(CurvesTest, SaysWhichEventsItPassesOver) {
+  const std::string good = events::scalar("loss", 1, 1);
+  const std::string path = log(events::named(0), good + std::string(16, '\0'));
+  const Answer answer = run({"curves", path});
+  EXPECT_EQ(answer.code, kDone);
+  EXPECT_THAT(answer.err,
+              HasSubstr("passed over 1 records in the event files of " + path + ", the first in " +
+                        events::named(0) + ": a checksum is wrong after byte"));
+  const Answer damaged = run({"curves", log(events::named(0), "these are no records")});
+  EXPECT_EQ(damaged.code, kDamaged);
+  EXPECT_THAT(damaged.err, HasSubstr("nothing in the event files of " + path + " can be read"));
 }
 
 TEST_F(CurvesTest, FindsTheLogOfARunsFolder) {
@@ -178,6 +230,23 @@ TEST_F(CurvesTest, NamesFromALogCannotMoveTheCursor) {
   const Answer answer = run({"curves", path});
   EXPECT_THAT(answer.out + answer.err, Not(HasSubstr("\x1b")));
   EXPECT_THAT(answer.out, HasSubstr("loss/\\x1b[2J"));
+}
+
+TEST_F(CurvesTest, NamesFromEventFilesCannotMoveTheCursor) {
+  const std::string evil = "loss/\x1b[2J\x1b]0;owned\x07\r\nmore\x7f\u009b\xff";
+  std::filesystem::create_directory(folder_ / evil.substr(5));
+  const std::string path =
+      log(evil.substr(5) + "/" + events::named(0, evil.substr(5)),
+          events::scalar(evil, 1, 1) + events::scalar(evil + "b", 1, 1) + "0123456789abcdef");
+  for (const char* option : {"--csv", "--json", "--quiet", "--color"}) {
+    std::vector<std::string> command = {"curves", path, folder_ / evil.substr(5), option};
+    if (option == std::string("--color")) command.emplace_back("always");
+    const Answer answer = run(command);
+    EXPECT_EQ(answer.code, kDone) << answer.err;
+    const std::string all = answer.out + answer.err;
+    for (const char* part : {"\x1b[2J", "\x1b]", "\x07", "\r", "\x7f", "\u009b", "\xff", "\nmore"})
+      EXPECT_THAT(all, Not(HasSubstr(part))) << option;
+  }
 }
 
 }  // namespace

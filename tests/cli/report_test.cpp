@@ -12,6 +12,7 @@
 #include "cli/report/thin.h"
 #include "cli/view/content/describe_value.h"
 #include "core/text/json.h"
+#include "event_bytes.h"
 #include "run_folder.h"
 #include "run_tool.h"
 #include "text_parts.h"
@@ -180,6 +181,27 @@ TEST_F(ReportTest, CheckpointsShowThatAKilledRunLived) {
   EXPECT_EQ(spans[1].at("last"), spans[1].at("begin"));
 }
 
+TEST_F(ReportTest, SaysThatALogHasNoFolderOfCheckpoints) {
+  const std::string path = log("log.jsonl", "{\"batch\":1,\"metric\":\"loss\",\"value\":1}\n");
+  EXPECT_EQ(data_of(page({path})).at("runs").at(0).at("has_folder"), false);
+  EXPECT_EQ(data_of(page({folder_.path()})).at("runs").at(0).at("has_folder"), true);
+}
+
+TEST_F(ReportTest, ShowsARunThatHasOnlyEventFiles) {
+  folder_.save(10);
+  std::filesystem::create_directory(folder_ / "tb");
+  log("tb/" + events::named(0), events::scalar("loss", 3, 1) + events::scalar("loss", 2, 9));
+  const auto run_data = data_of(page({folder_.path()})).at("runs").at(0);
+  EXPECT_EQ(run_data.at("log"), folder_ / "tb");
+  EXPECT_EQ(run_data.at("curves").at(0).at("batches"), nlohmann::json({1, 9}));
+  EXPECT_EQ(run_data.at("spans").at(0).at("end"), "values");
+  EXPECT_THAT(run_data.at("folders"), SizeIs(1));
+  // With those of several runs below it, the folder has no log of its own.
+  std::filesystem::create_directory(folder_ / "tb2");
+  log("tb2/" + events::named(0), events::scalar("loss", 1, 1));
+  EXPECT_EQ(data_of(page({folder_.path()})).at("runs").at(0).at("log"), nullptr);
+}
+
 TEST_F(ReportTest, RefusesWhatMakesNoReport) {
   const std::string a = log("a.jsonl", "{\"batch\":1,\"metric\":\"loss\",\"value\":1}\n");
   EXPECT_THAT(run({"report", a, "-o", folder_ / "report.pt"}).err, HasSubstr("ends with .html"));
@@ -188,7 +210,7 @@ TEST_F(ReportTest, RefusesWhatMakesNoReport) {
               HasSubstr("--checkpoints was given 2 times for 1 runs"));
   std::filesystem::create_directory(folder_ / "empty");
   EXPECT_THAT(run({"report", folder_ / "empty", "-o", folder_ / "r.html"}).err,
-              HasSubstr("neither a log of FileLogger nor a checkpoint"));
+              HasSubstr("neither a log nor a checkpoint"));
   EXPECT_EQ(run({"report", a, "-o", folder_ / "r.html"}).code, kDone);
   EXPECT_NE(run({"report", a, "-o", folder_ / "r.html"}).code, kDone);
   const Answer again = run({"--json", "report", a, "-o", folder_ / "r.html", "--overwrite"});
@@ -229,7 +251,11 @@ TEST_F(ReportTest, HostileTextStaysText) {
               "}\n{\"batch\":1,\"message\":" + text + "}\n{\"batch\":1,\"metric\":" + text +
               ",\"value\":1}\n{\"batch\":1,\"metric\":\"__proto__\",\"value\":1}\n");
   folder_.write(evil.substr(9, 7) + "/\"><img src=x onerror=alert(1)>.pt", "broken");
-  const std::string html = page({folder_ / evil.substr(9, 7)});
+  std::filesystem::create_directories(folder_ / "tb");
+  const std::string not_utf8 = "\xff</script>\x1b";
+  log("tb/" + events::named(0),
+      events::scalar(evil, 1, 1) + events::scalar(not_utf8, 1, 1) + events::record("\xff"));
+  const std::string html = page({folder_ / evil.substr(9, 7), folder_ / "tb"});
   const std::string data = between(html, "id=\"data\">", "</script>");
   EXPECT_THAT(data, Not(::testing::ContainsRegex("[<>&]")));
   EXPECT_THAT(data, AllOf(Not(HasSubstr("\xe2\x80\xa8")), Not(HasSubstr("\xe2\x80\xa9")),
@@ -244,6 +270,7 @@ TEST_F(ReportTest, HostileTextStaysText) {
   EXPECT_EQ(run_data.at("messages").at(0).at("text"), evil);
   EXPECT_EQ(run_data.at("folders").at(0).at("checkpoints").at(0).at("name"),
             "\"><img src=x onerror=alert(1)>.pt");
+  EXPECT_EQ(data_of(html).at("runs").at(1).at("curves").at(0).at("name"), evil);
 }
 
 TEST_F(ReportTest, LongTextsAreCut) {

@@ -14,6 +14,7 @@ namespace {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 class ResumeTest : public ::testing::Test {
@@ -127,6 +128,21 @@ TEST_F(ResumeTest, AFolderThatIsThereIsTakenAsItStandsWhateverBracesAreInItsName
   std::filesystem::remove_all(folder_ / "{run_name}");
   EXPECT_THAT(run({"resume", "--explain", folder_ / "{run_name}", "--run-name", "sample"}).out,
               StartsWith(folder_ / "sample/ep1-ba10-rank0.pt\n"));
+}
+
+// A file with the whole state of a run would be a reason to refuse the start.
+TEST_F(ResumeTest, SaysThatNamesAreNotOfTheFormat) {
+  cairn::save(Dict{{"a", 1}}, folder_ / "step10.pt", {.info = testing::sample_info(10)});
+  EXPECT_THAT(explain().err, HasSubstr("start afresh. One checkpoint there was not looked at"));
+  cairn::save(Dict{{"a", 1}}, folder_ / "step20.pt", {.info = testing::sample_info(20)});
+  const Answer answer = explain();
+  EXPECT_EQ(answer.code, kNotFound);
+  EXPECT_THAT(
+      answer.err,
+      HasSubstr("start afresh. 2 checkpoints there were not looked at, because their names were "
+                "not made from ep{epoch}-ba{batch}-rank0.pt. `cairn resume --save-filename "
+                "FORMAT` looks at names of another format, as a run with that save_filename does"));
+  EXPECT_THAT(explain({"--save-filename", "step{batch}.pt"}).err, Not(HasSubstr("not looked at")));
 }
 
 TEST_F(ResumeTest, CheckpointsOfAnotherRunAreNotChosen) {

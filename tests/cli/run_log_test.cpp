@@ -3,8 +3,11 @@
 
 #include <gmock/gmock.h>
 
+#include <filesystem>
+
 #include "cairn/error.h"
 
+#include "event_bytes.h"
 #include "run_tool.h"
 #include "testing/temp_folder.h"
 
@@ -71,12 +74,31 @@ TEST_F(RunLogTest, WithoutEventsTimesOfRowsTell) {
       "time,batch,loss\n"
       "2026-01-31T12:00:00.000Z,1,3\n"
       "2026-01-31T12:00:09.000Z,7,2\n"
-      "2026-01-31T12:00:04.000Z,6,1\n");
+      "2026-01-31T12:00:04.000Z,7,1\n");
   ASSERT_THAT(log.spans, SizeIs(1));
   EXPECT_EQ(log.spans[0].begin, noon({}));
   EXPECT_EQ(log.spans[0].last, noon(std::chrono::seconds(9)));
   EXPECT_EQ(log.spans[0].first_batch, 1);
   EXPECT_EQ(log.spans[0].last_batch, 7);
+}
+
+// The metrics of a GPU arrive some batches late: a row of an earlier batch is no start by itself.
+TEST_F(RunLogTest, InACsvLogAMetricThatGoesBackIsAStart) {
+  const RunLog log = read(
+      "time,batch,loss,lr\n"
+      "2026-01-31T12:00:00.000Z,1,,0.1\n"
+      "2026-01-31T12:00:01.000Z,2,,0.1\n"
+      "2026-01-31T12:00:02.000Z,1,3,\n"
+      "2026-01-31T12:00:03.000Z,3,,0.1\n"
+      "2026-01-31T13:00:00.000Z,2,,0.2\n"
+      "2026-01-31T13:00:01.000Z,3,,0.2\n");
+  ASSERT_THAT(log.spans, SizeIs(2));
+  EXPECT_EQ(log.spans[0].last, noon(std::chrono::seconds(3)));
+  EXPECT_EQ(log.spans[0].last_batch, 3);
+  EXPECT_EQ(log.spans[1].begin, noon(std::chrono::hours(1)));
+  EXPECT_EQ(log.spans[1].first_batch, 2);
+  EXPECT_EQ(log.spans[1].last_batch, 3);
+  EXPECT_EQ(log.entries, 6U);
 }
 
 TEST_F(RunLogTest, TimesThatAreNoneAreNotUsed) {
@@ -180,6 +202,36 @@ TEST_F(RunLogReaderTest, AFileThatIsNoLogStaysOne) {
   EXPECT_THROW(write("hello\nworld\n"), UsageError);
   EXPECT_THROW(write("hello\nworld\nagain\n"), UsageError);
   EXPECT_TRUE(write(loss_line(1)));
+}
+
+TEST_F(RunLogReaderTest, WhatIsNotThereYetMayBecomeAnyLog) {
+  RunLogReader file(folder_ / events::named(0));
+  RunLogReader folder(folder_ / "run");
+  EXPECT_THROW(file.update(), NotFoundError);
+  EXPECT_THROW(folder.update(), NotFoundError);
+  EXPECT_FALSE(file.has_log() || folder.has_log());
+  std::filesystem::create_directory(folder_ / "run");
+  EXPECT_THROW(folder.update(), NotFoundError);
+  for (const char* place : {"", "run/"})
+    testing::write_file(folder_ / (place + events::named(0)), events::scalar("loss", 1, 1));
+  EXPECT_TRUE(file.update());
+  EXPECT_TRUE(folder.update());
+  EXPECT_EQ(folder.log().path, folder_ / "run");
+  EXPECT_TRUE(file.has_log() && folder.has_log());
+}
+
+TEST_F(RunLogReaderTest, EventFilesAreReadOnAfterTheReaderHasMoved) {
+  const std::string path = folder_ / events::named(0);
+  const std::string first = events::scalar("loss", 1, 1);
+  testing::write_file(path, first);
+  RunLogReader early(folder_.path());
+  EXPECT_TRUE(early.update());
+  EXPECT_FALSE(early.update());
+  RunLogReader reader = std::move(early);
+  testing::write_file(path, first + events::scalar("loss", 2, 2));
+  EXPECT_TRUE(reader.update());
+  EXPECT_THAT(reader.log().metrics.at("loss"), ElementsAre(MetricPoint{1, 1}, MetricPoint{2, 2}));
+  EXPECT_GT(reader.modified(), noon({}) - std::chrono::years(10));
 }
 
 TEST_F(RunLogReaderTest, ReadsLinesThatAreLongerThanAPiece) {

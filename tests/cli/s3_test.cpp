@@ -12,6 +12,7 @@
 #include "io/file.h"
 #include "run_tool.h"
 #include "storage/place.h"
+#include "storage/remote/source.h"
 #include "testing/fake_s3.h"
 #include "testing/s3_environment.h"
 #include "testing/sample_checkpoint.h"
@@ -140,7 +141,7 @@ TEST_F(ToolOnS3Test, OfALogThatGrewOnlyTheNewLinesAreRead) {
   const std::string path = std::string(kRunFolder) + "/logs-rank0.jsonl";
   std::atomic<std::size_t> read = 0;
   fake_.watch([&](const testing::ReceivedRequest& asked, const testing::HttpReply& reply) {
-    if (asked.path().ends_with(".jsonl")) read += reply.body.size();
+    if (asked.method == "GET" && asked.path().ends_with(".jsonl")) read += reply.body.size();
   });
   RunLogReader reader(path);
   fake_.put_object("bucket/run/logs-rank0.jsonl", log);
@@ -150,7 +151,7 @@ TEST_F(ToolOnS3Test, OfALogThatGrewOnlyTheNewLinesAreRead) {
   fake_.put_object("bucket/run/logs-rank0.jsonl", log);
   read = 0;
   EXPECT_TRUE(reader.update());
-  EXPECT_LE(read, 5000U);
+  EXPECT_LE(read, kTailRead + 5000);  // opening an object brings its end
   EXPECT_EQ(reader.log().passed_over, 0U);
   fake_.watch(nullptr);
 }

@@ -127,10 +127,23 @@ Json json_of(const RunLog& log, const std::vector<std::string>& metrics) {
   return {{"path", log.path}, {"metrics", curves}, {"lines_passed_over", log.passed_over}};
 }
 
+// Another kind of file that happens to begin like a log.
+void check_is_log(const RunLog& log) {
+  if (log.entries > 0 || log.passed_over == 0) return;
+  if (!log.problem.empty()) {
+    throw CorruptError("nothing in the event files of " + log.path + " can be read; the first is " +
+                       log.problem);
+  }
+  throw UsageError(log.path +
+                   " is no log of FileLogger: no line is one that "
+                   "FileLogger writes");
+}
+
 int run_curves(const CurvesArgs& options, Console& console) {
   std::vector<RunLog> logs;
   for (const std::string& run : options.runs) {
     logs.push_back(read_run_log(run));
+    check_is_log(logs.back());
     tell_passed_over(logs.back(), console);
   }
   const std::vector<std::string> metrics = chosen(names_in(logs), options);
@@ -152,8 +165,10 @@ int run_curves(const CurvesArgs& options, Console& console) {
 
 Run define_curves(CLI::App& app) {
   const auto options = std::make_shared<CurvesArgs>();
-  app.add_option("RUN", options->runs,
-                 "logs that FileLogger wrote, or the folders of runs that hold one")
+  app.add_option(
+         "RUN", options->runs,
+         "logs of FileLogger, event files for TensorBoard, or the folders of runs that hold "
+         "them")
       ->required();
   app.add_option("--metric", options->metrics,
                  "only metrics of this name, with * and ?; by default losses and metrics")

@@ -60,7 +60,13 @@ function folderPanel(folder, isVerified) {
                  checkpointTable(`Checkpoints in ${folder.folder}`, folder, isVerified));
 }
 
+const noFolder = (run) => element(
+    "p", {}, nameOf(run), ": no checkpoints were given. --checkpoints names their folder.");
+
 function showCheckpoints({runs, verified}) {
-  fill("checkpoints", [runs.flatMap((run) => run.folders), verified],
-       ([folders]) => folders.map((folder) => folderPanel(folder, verified)));
+  const shown = runs.map(({shortName, has_folder, folders}) => ({shortName, has_folder, folders}));
+  fill("checkpoints", [shown, verified], () => shown.flatMap((run) => [
+    ...(run.has_folder ? [] : [noFolder(run)]),
+    ...run.folders.map((folder) => folderPanel(folder, verified)),
+  ]));
 }

@@ -52,10 +52,11 @@ GatheredRun gather_run(const RunPlaces& places, const ListingArgs& listing,
     gather_folders(run, places.checkpoints, listing, console);
   } else if (has_folder) {
     gather_folders(run, places.run, listing, console);
+  } else {
+    run.has_folder = false;
   }
   if (!run.log && run.folders.empty()) {
-    throw NotFoundError("there is neither a log of FileLogger nor a checkpoint in the folder " +
-                        shown);
+    throw NotFoundError("there is neither a log nor a checkpoint in the folder " + shown);
   }
   explain_folders(run, listing.verify ? Verify::kFull : Verify::kQuick);
   return run;

@@ -27,6 +27,7 @@ struct GatheredRun {
   std::string name;  // as the user named the run, without secrets
   std::shared_ptr<const RunLog> log = nullptr;
   std::vector<GatheredFolder> folders = {};
+  bool has_folder = true;  // false: a log was named, and no folder of checkpoints
   // The run's options as name and text, from the checkpoint that autoresume would choose.
   std::vector<std::pair<std::string, std::string>> options = {};
 };

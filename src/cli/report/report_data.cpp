@@ -102,6 +102,11 @@ Json messages_json(const RunLog& log) {
   return shown;
 }
 
+// CSV and event files have no events that say how a fit() ended.
+std::string end_of(const RunSpan& span) {
+  return span.end.empty() && !span.has_begin ? "values" : span.end;
+}
+
 // A killed process logs no end. The checkpoints that it saved show how long it lived at least.
 void lengthen(std::vector<RunSpan>& spans, const std::vector<GatheredFolder>& folders) {
   for (const GatheredFolder& folder : folders) {
@@ -124,7 +129,7 @@ Json spans_json(const GatheredRun& run) {
                      {"last", milliseconds(span.last)},
                      {"first_batch", span.first_batch},
                      {"last_batch", span.last_batch},
-                     {"end", span.end}});
+                     {"end", end_of(span)}});
   }
   return shown;
 }
@@ -172,7 +177,7 @@ Json run_json(const GatheredRun& run, std::size_t most_points) {
   Json shown = {{"name", run.name},          {"log", nullptr},
                 {"curves", Json::array()},   {"hyperparameters", hyperparameters_json(run)},
                 {"messages", Json::array()}, {"spans", spans_json(run)},
-                {"folders", Json::array()}};
+                {"folders", Json::array()},  {"has_folder", run.has_folder}};
   if (run.log) {
     shown["log"] = run.log->path;
     shown["curves"] = curves_json(*run.log, most_points);

@@ -8,6 +8,7 @@ const ENDS = {
   "": "none was logged: killed, or still training",
   killed: "none was logged: killed",
   files: "from the times of the checkpoints",
+  values: "not known: from the times of what was logged",
 };
 
 // A killed process may have logged no time after its start.

@@ -1,5 +1,7 @@
 #include "cli/runs/resume_choice.h"
 
+#include <fmt/format.h>
+
 #include <set>
 
 #include "cairn/checkpoint/names.h"
@@ -45,7 +47,7 @@ SearchPlace place_of(const ResumeArgs& args, const std::string& folder) {
 // Adds files that look like checkpoints, but that the search did not consider.
 void add_unsearched(const SearchPlace& place, ResumeExplanation& explanation) {
   const bool is_by_link = place.store->may_be_far() && explanation.answer.found;
-  const std::string format = partial_format(place.filename, dist_variables(place.run_name)).text();
+  const std::string& format = explanation.format;
   const std::string reason = is_by_link ? "not looked at: what latest points at is good"
                                         : "not looked at: its name was not made from " + format +
                                               ", nor from the names " +
@@ -61,6 +63,7 @@ void add_unsearched(const SearchPlace& place, ResumeExplanation& explanation) {
     const auto info = info_of(*place.store, explanation.folder, listed);
     if (!info || info->type != ObjectInfo::Type::kObject) continue;
     explanation.others.emplace_back(path, reason);
+    if (!is_by_link) ++explanation.other_names;
   }
 }
 
@@ -80,7 +83,12 @@ FoldersBelow find_below(ObjectStore& store, const std::string& folder) {
 ResumeExplanation explain_resume(const ResumeArgs& args) {
   const std::string folder = folder_of(args);
   const SearchPlace place = place_of(args, folder);
-  ResumeExplanation explanation{.folder = place.folder, .answer = {}, .others = {}, .below = {}};
+  ResumeExplanation explanation{
+      .folder = place.folder,
+      .answer = {},
+      .others = {},
+      .format = partial_format(place.filename, dist_variables(place.run_name)).text(),
+      .below = {}};
   const auto add = [&](const std::string& path, const std::string& why) {
     // A pointer's target may contain secrets of its store.
     const std::string shown = shown_place(path);
@@ -117,6 +125,22 @@ std::string needed_option(const RunAnswer& answer) {
   return answer.is_rank_tar ? "deepspeed_config" : "";
 }
 
+namespace {
+
+// The run may have had another save_filename, or another program may have saved.
+std::string names_advice(const ResumeExplanation& explanation) {
+  if (explanation.other_names == 0) return "";
+  const bool is_one = explanation.other_names == 1;
+  return fmt::format(
+      ". {} there {} not looked at, because {} not made from {}. `cairn resume --save-filename "
+      "FORMAT` looks at names of another format, as a run with that save_filename does",
+      is_one ? "One checkpoint" : std::to_string(explanation.other_names) + " checkpoints",
+      is_one ? "was" : "were", is_one ? "its name was" : "their names were",
+      printable_line(explanation.format));
+}
+
+}  // namespace
+
 std::string no_answer(const ResumeExplanation& explanation) {
   const std::string& refusal = explanation.answer.refusal;
   const std::string folder = printable_line(explanation.folder);
@@ -124,7 +148,8 @@ std::string no_answer(const ResumeExplanation& explanation) {
                                 ? "no checkpoint in " + folder + " that a run could go on from"
                                 : "there is no folder " + folder;
   return found + ": a run with that save_folder would " +
-         (refusal.empty() ? "start afresh" : "refuse to start: " + refusal);
+         (refusal.empty() ? "start afresh" + names_advice(explanation)
+                          : "refuse to start: " + refusal);
 }
 
 Json resume_json(const ResumeExplanation& explanation) {

@@ -35,7 +35,9 @@ struct ResumeExplanation {
   RunAnswer answer;
   std::vector<std::pair<std::string, std::string>> others;  // path, and the reason against it
   bool is_there = false;                                    // the folder exists
-  FoldersBelow below = {};                                  // filled in when there is no answer
+  std::string format = {};                                  // of the names that were looked for
+  std::size_t other_names = 0;  // files with a checkpoint's name that was not made from `format`
+  FoldersBelow below = {};      // filled in when there is no answer
 };
 
 // Throws what search_run() throws.

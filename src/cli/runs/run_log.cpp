@@ -1,7 +1,6 @@
 #include "cli/runs/run_log.h"
 
 #include <algorithm>
-#include <array>
 
 #include "cairn/error.h"
 
@@ -20,22 +19,18 @@ constexpr std::uint64_t kPiece = std::uint64_t{4} << 20;
 // of what was read.
 constexpr std::size_t kCompared = 1024;
 
-std::vector<std::string> logs_in(ObjectStore& store, const std::string& folder) {
+// The logs of FileLogger in a folder with these entries.
+std::vector<std::string> logs_of(const std::vector<ListedName>& entries) {
   std::vector<std::string> names;
-  for (const ListedName& listed : list_all(store, folder)) {
+  for (const ListedName& listed : entries) {
     if (is_log_name(listed.name)) names.push_back(listed.name);
   }
   std::ranges::sort(names);
   return names;
 }
 
-std::string log_in(ObjectStore& store, const std::string& folder) {
-  const std::vector<std::string> names = logs_in(store, folder);
-  if (names.empty()) {
-    throw NotFoundError("there is no log in the folder " + folder +
-                        ": FileLogger writes {run_name}/logs-rank{rank}.jsonl, or the file that "
-                        "its option `filename` names");
-  }
+// One of the logs `names`, which are not empty.
+std::string log_in(const std::string& folder, const std::vector<std::string>& names) {
   const auto of_first = std::ranges::find_if(
       names, [](const std::string& name) { return name.find("rank0.") != std::string::npos; });
   if (names.size() > 1 && of_first == names.end()) {
@@ -43,6 +38,22 @@ std::string log_in(ObjectStore& store, const std::string& folder) {
                      " has several logs: " + printable_line(joined(names)) + ". Name one of them");
   }
   return join_path(folder, of_first == names.end() ? names.front() : *of_first);
+}
+
+std::string event_folder_in(ObjectStore& store, const std::string& folder,
+                            const std::vector<ListedName>& entries) {
+  const std::vector<std::string> folders = event_folders(store, folder, entries);
+  if (folders.empty()) {
+    throw NotFoundError("there is no log in the folder " + folder +
+                        ": FileLogger writes {run_name}/logs-rank{rank}.jsonl, or the file that "
+                        "its option `filename` names. Nor are there event files for TensorBoard");
+  }
+  if (folders.size() > 1) {
+    throw NotFoundError("there is no log of FileLogger in the folder " + folder +
+                        ", and several folders in it have event files for TensorBoard: " +
+                        printable_line(joined(folders)) + ". Name one of them");
+  }
+  return folders.front();
 }
 
 bool is_same(const ObjectInfo& a, const ObjectInfo& b) {
@@ -54,17 +65,34 @@ bool is_same(const ObjectInfo& a, const ObjectInfo& b) {
 RunLogReader::RunLogReader(const std::string& place)
     : store_(store_of(place, nullptr)), given_(shown_place(place)) {}
 
-std::string RunLogReader::path() const {
-  if (has_log()) return log_.path;
-  return is_folder(*store_, given_) ? log_in(*store_, given_) : given_;
+void RunLogReader::find() {
+  event_files_.reset();
+  path_ = given_;
+  if (!is_folder(*store_, given_)) {
+    if (!is_event_file_name(base_name(given_))) return;
+    (void)store_->open(given_);  // throws if there is no such file
+    event_files_.emplace(store_, parent_path(given_), base_name(given_));
+    return;
+  }
+  const std::vector<ListedName> entries = list_all(*store_, given_);
+  if (const std::vector<std::string> names = logs_of(entries); !names.empty()) {
+    path_ = log_in(given_, names);
+    return;
+  }
+  path_ = event_folder_in(*store_, given_, entries);
+  event_files_.emplace(store_, path_);
 }
 
 bool RunLogReader::update() {
-  const std::string path = this->path();
-  const auto info = store_->stat(path);
+  if (!has_log()) find();
+  if (event_files_) {
+    log_.path = path_;
+    return event_files_->update(log_);
+  }
+  const auto info = store_->stat(path_);
   if (info && seen_ && is_same(*info, *seen_)) return false;
-  const auto source = store_->open(path);
-  log_.path = path;
+  const auto source = store_->open(path_);
+  log_.path = path_;
   const bool is_anew = !is_continued(*source);
   if (is_anew) begin_anew();
   const bool has_more = read_from(*source);
@@ -72,16 +100,17 @@ bool RunLogReader::update() {
   return is_anew || has_more;
 }
 
+LogTime RunLogReader::modified() const {
+  if (event_files_) return event_files_->modified();
+  return seen_ ? seen_->modified : LogTime();
+}
+
 // The begin of a log changes with its columns, or with another run that overwrites it.
 bool RunLogReader::is_continued(const ByteSource& source) const {
-  if (source.size() < next_) return false;
-  std::string head(head_.size(), '\0');
-  std::string tail(tail_.size(), '\0');
-  const std::array<ByteSource::Range, 2> ranges = {
-      {{0, std::as_writable_bytes(std::span(head))},
-       {next_ - tail.size(), std::as_writable_bytes(std::span(tail))}}};
-  source.read(ranges);
-  return head == head_ && tail == tail_;
+  const auto has = [&source](std::uint64_t offset, const std::string& text) {
+    return as_text(source.view(offset, text.size()).view) == text;
+  };
+  return source.size() >= next_ && has(0, head_) && has(next_ - tail_.size(), tail_);
 }
 
 bool RunLogReader::read_from(const ByteSource& source) {
@@ -91,6 +120,7 @@ bool RunLogReader::read_from(const ByteSource& source) {
     const std::uint64_t size = std::min(most, source.size() - next_);
     const SharedBytes piece = source.view(next_, size);
     const bool has_line = take_lines(as_text(piece.view)) > 0;
+    if (!has_line && next_ == 0) RunLogLines::check_first(log_, as_text(piece.view));
     if (!has_line && size < most) break;  // the last line has no end yet
     most = has_line ? kPiece : 2 * most;
   }
@@ -132,11 +162,20 @@ bool is_log_name(std::string_view name) {
 }
 
 bool has_run_log(const std::string& folder) {
-  return !logs_in(*store_of(folder, nullptr), shown_place(folder)).empty();
+  const auto store = store_of(folder, nullptr);
+  const std::vector<ListedName> entries = list_all(*store, shown_place(folder));
+  return !logs_of(entries).empty() ||
+         event_folders(*store, shown_place(folder), entries).size() == 1;
 }
 
 void tell_passed_over(const RunLog& log, const Console& console) {
   if (log.passed_over == 0) return;
+  if (!log.problem.empty()) {
+    console.err << "cairn: passed over " << log.passed_over << " records in the event files of "
+                << printable_line(log.path) << ", the first in " << printable_line(log.problem)
+                << "\n";
+    return;
+  }
   console.err << "cairn: passed over " << log.passed_over << " lines of "
               << printable_line(log.path) << " that are not FileLogger's, the first is line "
               << log.first_passed_over << "\n";

@@ -25,14 +25,6 @@ std::optional<Number> number_in(std::string_view text) {
   return number;
 }
 
-// Removes the points that this one takes the place of: a run that resumed logs them again.
-void add_point(RunLog& log, const std::string& metric, const MetricPoint& point) {
-  std::vector<MetricPoint>& points = log.metrics[metric];
-  while (!points.empty() && points.back().batch >= point.batch)
-    points.pop_back();
-  points.push_back(point);
-}
-
 // Reads "2026-01-31T09:30:00.125Z", as FileLogger writes it.
 std::optional<LogTime> time_in(std::string_view text) {
   constexpr std::string_view kForm = "0000-00-00T00:00:00.000Z";
@@ -158,11 +150,19 @@ class JsonLines {
   // Metrics that are texts have no curve.
   static bool add(RunLog& log, const std::string& metric, std::int64_t batch, const Json& value) {
     if (value.is_number() || value.is_null()) {
-      add_point(log, metric, {batch, value.is_null() ? kNone : value.get<double>()});
+      add_point(log.metrics[metric], {batch, value.is_null() ? kNone : value.get<double>()});
     }
     return true;
   }
 };
+
+// A CSV log has no events. A metric of an earlier batch than before proves that the run started
+// again; a gap between the times of two rows proves nothing.
+void add_csv_row(RunLog& log, std::int64_t batch, std::optional<LogTime> time, bool is_resumed) {
+  if (is_resumed && time)
+    log.spans.push_back({.begin = *time, .last = *time, .first_batch = batch, .last_batch = batch});
+  add_row(log, batch, time);
+}
 
 bool read_csv(RunLog& log, const std::vector<std::string>& columns, std::string_view line) {
   const std::vector<std::string> cells = csv_cells(line);
@@ -174,30 +174,51 @@ bool read_csv(RunLog& log, const std::vector<std::string>& columns, std::string_
   const std::size_t time = cell("time");
   const auto at = number_in<std::int64_t>(cells[batch]);
   if (!at) return false;
-  add_row(log, *at, time < cells.size() ? time_in(cells[time]) : std::nullopt);
+  bool is_resumed = false;
   for (std::size_t i = 0; i < cells.size(); ++i) {
     if (i == batch || i == time) continue;
-    if (const auto value = number_in<double>(cells[i])) add_point(log, columns[i], {*at, *value});
+    const auto value = number_in<double>(cells[i]);
+    if (value && add_point(log.metrics[columns[i]], {*at, *value})) is_resumed = true;
   }
+  add_csv_row(log, *at, time < cells.size() ? time_in(cells[time]) : std::nullopt, is_resumed);
   return true;
 }
 
 }  // namespace
 
-void RunLogLines::read(RunLog& log, std::string_view line) {
-  const bool is_understood = (count_ > 0 && line.empty()) || read_by_format(log, line);
-  ++count_;
-  if (is_understood) return;
-  if (log.passed_over++ == 0) log.first_passed_over = count_;
+bool add_point(std::vector<MetricPoint>& points, const MetricPoint& point) {
+  const bool is_back = !points.empty() && points.back().batch > point.batch;
+  remove_points(points, point.batch);
+  points.push_back(point);
+  return is_back;
 }
 
-bool RunLogLines::read_by_format(RunLog& log, std::string_view line) {
-  if (count_ == 0 && !line.starts_with('{')) {
+void remove_points(std::vector<MetricPoint>& points, std::int64_t from) {
+  while (!points.empty() && points.back().batch >= from)
+    points.pop_back();
+}
+
+void RunLogLines::read(RunLog& log, std::string_view line) {
+  const bool is_first = count_ == 0;
+  const bool is_empty = !is_first && line.empty();
+  const bool is_understood = is_empty || read_by_format(log, line, is_first);
+  ++count_;
+  if (!is_understood && log.passed_over++ == 0) log.first_passed_over = count_;
+  const bool is_header = is_first && !columns_.empty();
+  if (is_understood && !is_empty && !is_header) ++log.entries;
+}
+
+void RunLogLines::check_first(const RunLog& log, std::string_view line) {
+  if (line.starts_with('{') || std::ranges::count(csv_cells(line), "batch") > 0) return;
+  throw UsageError(log.path +
+                   " is no log of FileLogger: it begins with neither a JSON object nor a row with "
+                   "a column \"batch\"");
+}
+
+bool RunLogLines::read_by_format(RunLog& log, std::string_view line, bool is_first) {
+  if (is_first && !line.starts_with('{')) {
+    check_first(log, line);
     columns_ = csv_cells(line);
-    if (std::ranges::find(columns_, "batch") == columns_.end())
-      throw UsageError(log.path +
-                       " is no log of FileLogger: it begins with neither"
-                       " a JSON object nor a row with a column \"batch\"");
     return true;
   }
   return columns_.empty() ? JsonLines::read(log, line) : read_csv(log, columns_, line);

@@ -55,9 +55,17 @@ struct RunLog {
   SaveCounts saves = {};
   std::string times = {};  // the last message that says where the time went
   std::vector<RunSpan> spans = {};
-  std::size_t passed_over = 0;        // lines that are not FileLogger's
-  std::size_t first_passed_over = 0;  // the number of the first of them, counted from 1
+  std::size_t entries = 0;            // lines or events that were understood
+  std::size_t passed_over = 0;        // lines that are not FileLogger's, records that are no events
+  std::size_t first_passed_over = 0;  // the number of the first line of them, counted from 1
+  std::string problem = {};           // of event files: the first record that was passed over
 };
+
+// Adds a point in place of those from its batch on: a run that resumed logs them again. Returns
+// whether the batch is before the last one that was known.
+bool add_point(std::vector<MetricPoint>& points, const MetricPoint& point);
+// Removes the points from a batch on.
+void remove_points(std::vector<MetricPoint>& points, std::int64_t from);
 
 // Reads a log line by line, in any format of FileLogger.
 class RunLogLines {
@@ -65,9 +73,11 @@ class RunLogLines {
   // Adds what the next line says to `log`. Throws UsageError if it is the first line, and the log
   // is not FileLogger's.
   void read(RunLog& log, std::string_view line);
+  // Throws UsageError if no log of FileLogger begins with `line`, which may have no end yet.
+  static void check_first(const RunLog& log, std::string_view line);
 
  private:
-  bool read_by_format(RunLog& log, std::string_view line);
+  bool read_by_format(RunLog& log, std::string_view line, bool is_first);
 
   std::size_t count_ = 0;  // lines that were read
   // CSV has a header. An empty list: the lines are JSON.

@@ -9,6 +9,7 @@
 #include "cairn/error.h"
 
 #include "checkpoint/folder/list_checkpoints.h"
+#include "cli/runs/event_files.h"
 #include "cli/runs/run_log.h"
 #include "cli/runs/run_places.h"
 #include "cli/runs/watched_run.h"
@@ -31,7 +32,8 @@ bool is_due(const std::optional<WallTime>& last, bool is_far, WallTime now) {
 
 bool is_of_run(const std::vector<ListedName>& names) {
   return std::ranges::any_of(names, [](const ListedName& listed) {
-    return is_log_name(listed.name) || has_checkpoint_name(listed.name);
+    return is_log_name(listed.name) || is_event_file_name(listed.name) ||
+           has_checkpoint_name(listed.name);
   });
 }
 

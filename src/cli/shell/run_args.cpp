@@ -7,9 +7,10 @@
 namespace cairn::cli {
 
 void add_runs(CLI::App& app, RunArgs& args) {
-  app.add_option("RUN", args.runs,
-                 "logs that FileLogger wrote, or the folders of runs, with a log, checkpoints, or "
-                 "both")
+  app.add_option(
+         "RUN", args.runs,
+         "logs of FileLogger, event files for TensorBoard, or the folders of runs, with a log, "
+         "checkpoints, or both")
       ->required();
   app.add_option(
          "--checkpoints", args.checkpoints,

@@ -8,7 +8,7 @@
 
 #include "cairn/error.h"
 
-#include "core/hash/crc32c.h"
+#include "core/hash/masked_crc32c.h"
 #include "io/file.h"
 #include "io/machine.h"
 
@@ -19,20 +19,12 @@ constexpr std::string_view kEventFilePrefix = "events.out.tfevents.";
 constexpr std::size_t kMostWaiting = std::size_t{1} << 20;
 constexpr const char* kEventFileVersion = "brain.Event:2";
 
-// TFRecord's: the CRC of data that holds CRCs would otherwise be weak.
-std::uint32_t masked_crc(ByteView bytes) {
-  constexpr std::uint32_t kMask = 0xa282ead8;
-  constexpr unsigned kRotation = 15;
-  const std::uint32_t crc = crc32c(bytes);
-  return (crc >> kRotation | crc << (32 - kRotation)) + kMask;
-}
-
 void append_record(std::string& out, std::string_view data) {
   const std::size_t at = out.size();
   append_little_endian(out, std::uint64_t{data.size()});
-  append_little_endian(out, masked_crc(as_bytes(out).subspan(at)));
+  append_little_endian(out, masked_crc32c(as_bytes(out).subspan(at)));
   out += data;
-  append_little_endian(out, masked_crc(as_bytes(data)));
+  append_little_endian(out, masked_crc32c(as_bytes(data)));
 }
 
 std::vector<std::string> names_in(const std::string& folder) {
