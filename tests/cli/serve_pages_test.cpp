@@ -10,7 +10,7 @@
 
 #include "cairn/error.h"
 
-#include "cli/serve/access.h"
+#include "cli/serve/page_access.h"
 #include "cli/serve/run_pages.h"
 #include "run_folder.h"
 
@@ -280,26 +280,27 @@ TEST_F(ServePagesTest, OtherPathsAreNotThere) {
     EXPECT_EQ(pages.answer({.path = path}).status, 404) << path;
 }
 
-// --- Access -------------------------------------------------------------------------------------
+// --- PageAccess
+// -------------------------------------------------------------------------------------
 
-int status_of(const Access& access, const WebRequest& asked) {
+int status_of(const PageAccess& access, const WebRequest& asked) {
   const auto refusal = access.refuse(asked);
   return refusal ? refusal->status : 200;
 }
 
 TEST(ServeAccessTest, OnLoopbackTheHostMustBeTheOneThatIsServed) {
-  const Access access("127.0.0.1", 8321, "");
+  const PageAccess access("127.0.0.1", 8321, "");
   for (const char* host : {"127.0.0.1:8321", "localhost:8321", "[::1]:8321"})
     EXPECT_EQ(status_of(access, {.host = host}), 200) << host;
   for (const char* host : {"", "example.org", "example.org:8321", "127.0.0.1", "localhost:80",
                            "127.0.0.1:8321.example.org", "localhost:8321:8321"})
     EXPECT_EQ(status_of(access, {.host = host}), 403) << host;
-  EXPECT_EQ(status_of(Access("127.0.0.1", 80, ""), {.host = "localhost"}), 200);
-  EXPECT_EQ(status_of(Access("127.0.1.1", 8321, ""), {.host = "127.0.1.1:8321"}), 200);
+  EXPECT_EQ(status_of(PageAccess("127.0.0.1", 80, ""), {.host = "localhost"}), 200);
+  EXPECT_EQ(status_of(PageAccess("127.0.1.1", 8321, ""), {.host = "127.0.1.1:8321"}), 200);
 }
 
 TEST(ServeAccessTest, OnlyGetAndHead) {
-  const Access access("127.0.0.1", 1, "");
+  const PageAccess access("127.0.0.1", 1, "");
   EXPECT_EQ(status_of(access, {.method = "HEAD", .host = "localhost:1"}), 200);
   for (const char* method : {"POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "get", ""}) {
     const auto refusal = access.refuse({.method = method, .host = "localhost:1"});
@@ -311,7 +312,7 @@ TEST(ServeAccessTest, OnlyGetAndHead) {
 
 TEST(ServeAccessTest, WithATokenNothingIsAnsweredWithoutIt) {
   const std::string token = "0123456789abcdef";
-  const Access access("0.0.0.0", 8321, token);
+  const PageAccess access("0.0.0.0", 8321, token);
   for (const char* path : {"/", "/data.json", "/metrics", "/other"}) {
     EXPECT_EQ(status_of(access, {.path = path}), 401);
     EXPECT_EQ(status_of(access, {.path = path, .authorization = "Bearer " + token}), 200);
@@ -325,7 +326,7 @@ TEST(ServeAccessTest, WithATokenNothingIsAnsweredWithoutIt) {
 
 TEST(ServeAccessTest, TheTokenInAnAddressBecomesACookie) {
   const std::string token = "0123456789abcdef";
-  const Access access("0.0.0.0", 8321, token);
+  const PageAccess access("0.0.0.0", 8321, token);
   const auto entered = access.refuse({.query = {{"token", token}}});
   ASSERT_TRUE(entered);
   EXPECT_EQ(entered->status, 303);
@@ -340,7 +341,7 @@ TEST(ServeAccessTest, TheTokenInAnAddressBecomesACookie) {
   EXPECT_EQ(status_of(access, {.path = "/", .cookie = cookie + "0"}), 401);
   EXPECT_EQ(status_of(access, {.path = "/", .cookie = "x" + cookie}), 401);
   EXPECT_EQ(status_of(access, {.path = "/", .cookie = "cairn_serve_8321=" + token}), 401);
-  EXPECT_EQ(status_of(Access("0.0.0.0", 8321, "another token 16"), {.cookie = cookie}), 401);
+  EXPECT_EQ(status_of(PageAccess("0.0.0.0", 8321, "another token 16"), {.cookie = cookie}), 401);
 }
 
 TEST(ServeAccessTest, KnowsLoopback) {

@@ -11,7 +11,7 @@
 
 #include "cairn/error.h"
 
-#include "cli/serve/access.h"
+#include "cli/serve/page_access.h"
 #include "cli/serve/web_server.h"
 #include "io/file_descriptor.h"
 #include "run_folder.h"
@@ -122,7 +122,7 @@ TEST_F(WebServerTest, EveryAnswerHasTheHeadersOfSafety) {
                       HasSubstr("\r\nReferrer-Policy: no-referrer\r\n"),
                       HasSubstr("\r\nContent-Security-Policy: default-src 'none'; frame-ancestors "
                                 "'none'\r\n"),
-                      Not(HasSubstr("\r\nServer:")), Not(HasSubstr("Access-Control-Allow"))));
+                      Not(HasSubstr("\r\nServer:")), Not(HasSubstr("PageAccess-Control-Allow"))));
   }
   EXPECT_THAT(ask(port(), "GET", "/throw"),
               AllOf(StartsWith("HTTP/1.1 500 "), HasSubstr("cairn serve: wrong")));

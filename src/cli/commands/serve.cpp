@@ -9,8 +9,8 @@
 #include "cairn/error.h"
 #include "cairn/exit_code.h"
 
-#include "cli/serve/access.h"
 #include "cli/serve/ending_signals.h"
+#include "cli/serve/page_access.h"
 #include "cli/serve/run_pages.h"
 #include "cli/serve/web_server.h"
 #include "cli/shell/command.h"
@@ -80,7 +80,7 @@ int run_serve(const ServeArgs& options, Console& console) {
   RunPages pages(shown);
   const EndingSignals signals;  // before the server's threads
   std::atomic<bool> has_failed = false;
-  std::optional<Access> access;  // used by the server's threads
+  std::optional<PageAccess> access;  // used by the server's threads
   {
     WebServer server({.host = options.host, .port = options.port, .on_failure = [&] {
                         has_failed = true;

@@ -22,10 +22,10 @@ bool is_loopback(const std::string& host);
 // "http://127.0.0.1:8321/".
 std::string web_address(const std::string& host, int port);
 
-class Access {
+class PageAccess {
  public:
   // `token`: empty if none is needed.
-  Access(const std::string& host, int port, const std::string& token);
+  PageAccess(const std::string& host, int port, const std::string& token);
 
   // The answer to a request that may not be answered otherwise. nullopt: it may.
   std::optional<WebAnswer> refuse(const WebRequest& asked) const;

@@ -1,4 +1,4 @@
-#include "cli/serve/access.h"
+#include "cli/serve/page_access.h"
 
 #include <openssl/crypto.h>
 
@@ -39,7 +39,7 @@ std::string web_address(const std::string& host, int port) {
   return "http://" + in_address(host) + ":" + std::to_string(port) + "/";
 }
 
-Access::Access(const std::string& host, int port, const std::string& token)
+PageAccess::PageAccess(const std::string& host, int port, const std::string& token)
     : address_(web_address(host, port)),
       // Browsers give cookies of one port to all ports of a host.
       cookie_name_("cairn_serve_" + std::to_string(port)),
@@ -52,7 +52,7 @@ Access::Access(const std::string& host, int port, const std::string& token)
   }
 }
 
-std::optional<WebAnswer> Access::refuse(const WebRequest& asked) const {
+std::optional<WebAnswer> PageAccess::refuse(const WebRequest& asked) const {
   if (asked.method != "GET" && asked.method != "HEAD") {
     WebAnswer answer = refusal(405, "pages are only read here, by GET and HEAD");
     answer.headers.emplace_back("Allow", "GET, HEAD");
@@ -75,11 +75,11 @@ std::optional<WebAnswer> Access::refuse(const WebRequest& asked) const {
   return answer;
 }
 
-bool Access::is_right(const std::string& token) const {
+bool PageAccess::is_right(const std::string& token) const {
   return are_same(hash_of_token(token), token_hash_);
 }
 
-bool Access::has_cookie(const std::string& cookies) const {
+bool PageAccess::has_cookie(const std::string& cookies) const {
   const std::string begin = cookie_name_ + "=";
   std::string_view left = cookies;
   while (!left.empty()) {
@@ -92,7 +92,7 @@ bool Access::has_cookie(const std::string& cookies) const {
   return false;
 }
 
-WebAnswer Access::enter(const std::string& token) const {
+WebAnswer PageAccess::enter(const std::string& token) const {
   if (!is_right(token)) return refusal(401, "this is not the token");
   return {.status = 303,
           .body = web_body(""),
