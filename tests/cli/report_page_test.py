@@ -10,24 +10,16 @@ chromium-driver python3-selenium).
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "docs/site"))
 sys.dont_write_bytecode = True
-try:
-    from check import start_browser
-    from selenium.webdriver import ActionChains
-    from selenium.webdriver.common.by import By
-    from selenium.webdriver.common.keys import Keys
-except ImportError:
-    sys.exit(77)
-if not (shutil.which("chromium") and shutil.which("chromedriver")):
-    sys.exit(77)
+from page_browser import EVIL, PageTest, ROOT
+
+from selenium.webdriver import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 
 ROWS = 1_000_000
 CHECKPOINTS = 1_000
@@ -39,9 +31,6 @@ MOST_MS_TO_SORT = 1_000
 CHART = "loss/train/total, by batch"
 CONTRAST_OF_TEXT = 4.5
 CONTRAST_OF_LINES = 3
-EVIL = ("</script><script>document.title='owned'</script>"
-        "<img src=x onerror=\"document.title='owned'\">\u2028\u202e{{policy}}")
-
 # Changes an input, and waits until the browser has drawn what that changed.
 CHANGE = """
 const [id, value, kind, done] = arguments;
@@ -102,55 +91,28 @@ def write_hostile_run(folder):
         log.writelines(json.dumps(line) + "\n" for line in lines)
 
 
-class ReportPage(unittest.TestCase):
+class ReportPage(PageTest):
     @classmethod
     def setUpClass(cls):
-        cls.folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+        super().setUpClass()
         write_long_run(cls.folder / "long")
         write_hostile_run(cls.folder / EVIL.replace("/", "|")[:100])
         cls.page = cls.folder / "report.html"
-        subprocess.run([CAIRN, "report", *sorted(str(path) for path in cls.folder.iterdir())[::-1],
-                        "-o", cls.page], check=True)
-        cls.browser = start_browser(cls.folder / "browser", ("browser", "performance"))
-        cls.addClassCleanup(cls.browser.quit)
+        runs = sorted(str(path) for path in cls.folder.iterdir() if path != cls.profile)
+        subprocess.run([CAIRN, "report", *runs[::-1], "-o", cls.page], check=True)
 
     def setUp(self):
         self.resize(1300, 1000)
-        self.open(self.page)
-
-    def open(self, page):
-        self.browser.get_log("performance")
-        self.browser.get_log("browser")
-        self.browser.get(page.as_uri())
-
-    def resize(self, width, height):
-        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
-            "width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
-
-    def script(self, text, *arguments):
-        return self.browser.execute_script(text, *arguments)
-
-    def id(self, name):
-        return self.browser.find_element(By.ID, name)
-
-    def range(self):
-        return tuple(float(self.id(name).get_property("value")) for name in ("from", "to"))
+        self.open(self.page.as_uri())
 
     def chart(self):
         return self.browser.find_element(By.CSS_SELECTOR, f"[aria-label='{CHART}']")
-
-    def press(self, *keys):
-        ActionChains(self.browser).send_keys(*keys).perform()
-
-    def assert_no_errors(self):
-        errors = [entry for entry in self.browser.get_log("browser") if entry["level"] == "SEVERE"]
-        self.assertEqual(errors, [])
 
     def test_is_small_and_there_at_once(self):
         self.assertLess(self.page.stat().st_size, MOST_BYTES)
         paints = []
         for _ in range(3):
-            self.open(self.page)
+            self.open(self.page.as_uri())
             paints.append(self.script(
                 "return Math.max(...performance.getEntriesByType('paint').map(e => e.startTime))"))
         self.assertLess(min(paints), MOST_MS_TO_PAINT, paints)
@@ -189,11 +151,7 @@ class ReportPage(unittest.TestCase):
         self.assertEqual(self.range(), all_batches)
 
     def test_sends_no_request(self):
-        sent = [event["params"]["request"]["url"] for event in
-                (json.loads(entry["message"])["message"] for entry in
-                 self.browser.get_log("performance"))
-                if event["method"] == "Network.requestWillBeSent"]
-        self.assertEqual([url for url in sent if not url.startswith("data:")], [self.page.as_uri()])
+        self.assertEqual(self.requests(), [self.page.as_uri()])
 
     def test_keyboard_reaches_everything_and_shows_where_it_is(self):
         reached = []
@@ -263,7 +221,7 @@ class ReportPage(unittest.TestCase):
 
     def test_fits_a_narrow_screen(self):
         self.resize(360, 740)
-        self.open(self.page)
+        self.open(self.page.as_uri())
         self.assertLessEqual(self.script("return document.documentElement.scrollWidth"), 360)
         self.assertLessEqual(self.chart().size["width"], 360)
 
@@ -299,7 +257,7 @@ class ReportPage(unittest.TestCase):
             "<script>document.title='owned'</script>"
             "<img src=x onerror=\"document.title='owned'\"><style>h1 { display: none }</style>"
             "<base href='https://example.org/'><h1>")))
-        self.open(attacked)
+        self.open(attacked.as_uri())
         self.assertIn("long", self.browser.title)
         self.assertTrue(self.browser.find_element(By.TAG_NAME, "h1").is_displayed())
         self.assertTrue(self.script("return document.baseURI").startswith("file:"))

@@ -15,6 +15,7 @@
 #include "event_bytes.h"
 #include "run_folder.h"
 #include "run_tool.h"
+#include "text_parts.h"
 
 namespace cairn::cli {
 namespace {
@@ -28,24 +29,9 @@ using ::testing::Not;
 using testing::read_file;
 using ::testing::SizeIs;
 
-// The text between the first `begin` and the next `end` after it.
-std::string between(const std::string& text, const std::string& begin, const std::string& end) {
-  const std::size_t from = text.find(begin);
-  if (from == std::string::npos) return "no " + begin;
-  const std::size_t at = from + begin.size();
-  return text.substr(at, text.find(end, at) - at);
-}
-
 nlohmann::json data_of(const std::string& page) {
   return nlohmann::json::parse(
       between(page, "<script type=\"application/json\" id=\"data\">", "</script>"));
-}
-
-std::size_t count_of(const std::string& text, const std::string& part) {
-  std::size_t count = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
-    ++count;
-  return count;
 }
 
 // The SHA-256 of a text in base64.
@@ -304,11 +290,10 @@ std::vector<MetricPoint> noise(std::size_t count) {
 
 TEST(ReportSizeTest, AMillionRowsTakeLessThan5MB) {
   for (const std::size_t curves : {std::size_t{1}, std::size_t{10}, std::size_t{1000}}) {
-    RunLog log{.path = "log.jsonl"};
+    const auto log = std::make_shared<RunLog>(RunLog{.path = "log.jsonl"});
     for (std::size_t i = 0; i < curves; ++i)
-      log.metrics["metric/" + std::to_string(i)] = noise(1'000'000 / curves);
-    const std::string html =
-        report_page(report_data({{.name = "run", .log = std::move(log)}}, false, {}));
+      log->metrics["metric/" + std::to_string(i)] = noise(1'000'000 / curves);
+    const std::string html = report_page(report_data({{.name = "run", .log = log}}, false, {}));
     EXPECT_THAT(html.size(), Lt(std::size_t{5'000'000})) << curves;
   }
 }

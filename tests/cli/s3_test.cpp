@@ -7,6 +7,7 @@
 #include "cairn/checkpoint/checkpoint.h"
 
 #include "cli/runs/run_log.h"
+#include "cli/serve/run_pages.h"
 #include "eventful_clock.h"
 #include "io/file.h"
 #include "run_tool.h"
@@ -21,6 +22,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 
 constexpr const char* kRunFolder = "s3://bucket/run";
@@ -70,6 +72,28 @@ TEST_F(ToolOnS3Test, ReportReadsARunAndWritesItsPage) {
               AllOf(HasSubstr(R"("log":"s3://bucket/run/logs-rank0.jsonl")"),
                     HasSubstr(R"("batches":[7])"), HasSubstr("ep0-ba1-rank0.pt"),
                     HasSubstr(R"("path":"s3://bucket/run/ep0-ba2-rank0.pt")")));
+}
+
+TEST_F(ToolOnS3Test, ServeAsksOnceInAnInterval) {
+  std::string text;
+  const auto append = [&](std::int64_t batch) {
+    text += "{\"batch\":" + std::to_string(batch) + ",\"metric\":\"loss\",\"value\":0.5}\n";
+    fake_.put_object("bucket/run/logs-rank0.jsonl", text);
+  };
+  append(7);
+  WallTime now = std::chrono::system_clock::now();
+  RunPages pages({.place = "s3://bucket", .clock = [&] { return now; }});
+  const auto data = [&] { return *pages.answer({.path = "/data.json"}).body; };
+  EXPECT_THAT(data(), AllOf(HasSubstr(R"("name":"run")"), HasSubstr(R"("batches":[7])"),
+                            HasSubstr(R"("path":"s3://bucket/run/ep0-ba2-rank0.pt")")));
+  append(8);
+  fake_.forget_log();
+  for (int i = 0; i < 20; ++i)
+    EXPECT_THAT(data(), HasSubstr(R"("batches":[7])"));
+  EXPECT_THAT(fake_.log(), IsEmpty());
+  now += std::chrono::seconds(30);
+  EXPECT_THAT(data(), HasSubstr(R"("batches":[7,8])"));
+  EXPECT_LE(fake_.log().size(), 5U) << ::testing::PrintToString(fake_.log());
 }
 
 // The log grows as an object that is replaced, and a look that finds nothing new reads nothing.

@@ -18,9 +18,11 @@ std::span<const Command> commands() {
       Command{"lock", "show which process trains into a folder", define_lock},
       Command{"ls", "list the checkpoints of a folder", define_ls},
       Command{"man", "print a man page", define_man},
+      Command{"metrics", "print how runs stand, for Prometheus", define_metrics},
       Command{"prune", "remove the checkpoints that no rule keeps", define_prune},
       Command{"report", "write a page that shows runs: curves, checkpoints, times", define_report},
       Command{"resume", "show what autoresume would resume from", define_resume},
+      Command{"serve", "serve a page that shows runs while they train", define_serve},
       Command{"verify", "check whether checkpoints are whole", define_verify},
       Command{"watch", "show runs while they train, and end with them", define_watch},
   };

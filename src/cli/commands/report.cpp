@@ -13,18 +13,16 @@
 #include "cli/report/report_data.h"
 #include "cli/shell/command.h"
 #include "cli/shell/out_place.h"
+#include "cli/shell/run_args.h"
 #include "core/text/json.h"
 #include "core/text/printable.h"
-#include "io/file.h"
 #include "storage/place.h"
-#include "storage/publish/replace.h"
 
 namespace cairn::cli {
 namespace {
 
 struct ReportArgs {
-  std::vector<std::string> runs;
-  std::vector<std::string> checkpoints;
+  RunArgs runs;
   std::string out;
   bool overwrite = false;
   ListingArgs listing = {};
@@ -35,31 +33,15 @@ void check(const ReportArgs& options) {
   if (!options.out.ends_with(".html")) {
     throw UsageError(options.out + ": a report is a page, and its name ends with .html");
   }
-  if (options.checkpoints.size() > options.runs.size()) {
-    throw UsageError("--checkpoints was given " + std::to_string(options.checkpoints.size()) +
-                     " times for " + std::to_string(options.runs.size()) +
-                     " runs; the first belongs to the first run, and so on");
-  }
 }
 
 std::vector<GatheredRun> gather(const ReportArgs& options, const Console& console) {
   std::vector<GatheredRun> runs;
-  for (std::size_t i = 0; i < options.runs.size(); ++i) {
-    const bool is_named = i < options.checkpoints.size();
-    runs.push_back(
-        gather_run({.run = options.runs[i], .checkpoints = is_named ? options.checkpoints[i] : ""},
-                   options.listing, console));
+  for (const RunPlaces& places : places_of(options.runs)) {
+    runs.push_back(gather_run(places, options.listing, console));
     if (runs.back().log) tell_passed_over(*runs.back().log, console);
   }
   return runs;
-}
-
-void write(const std::string& page, const ReportArgs& options) {
-  const auto store = store_of(options.out, nullptr);
-  const auto file =
-      store->begin(options.out, {.condition = condition_of(replace_if(options.overwrite))});
-  file->write(as_bytes(page));
-  file->commit();
 }
 
 bool has_bad(const std::vector<GatheredRun>& runs) {
@@ -78,7 +60,7 @@ int run_report(const ReportArgs& options, Console& console) {
   const std::vector<GatheredRun> runs = gather(options, console);
   const std::string page =
       report_page(report_data(runs, options.listing.verify, std::chrono::system_clock::now()));
-  write(page, options);
+  write_out(options.out, page, options.overwrite);
   const std::string shown = shown_place(options.out);
   if (console.json) {
     console.print_json({{"out", shown}, {"bytes", page.size()}, {"runs", runs.size()}});
@@ -93,18 +75,8 @@ int run_report(const ReportArgs& options, Console& console) {
 
 Run define_report(CLI::App& app) {
   const auto options = std::make_shared<ReportArgs>();
-  app.add_option(
-         "RUN", options->runs,
-         "logs of FileLogger, event files for TensorBoard, or the folders of runs, with a log, "
-         "checkpoints, or both")
-      ->required();
+  add_runs(app, options->runs);
   app.add_option("-o,--out", options->out, "write to this file, NAME.html")->required();
-  app.add_option(
-         "--checkpoints", options->checkpoints,
-         "the folder with the checkpoints of a run whose log is elsewhere; may be repeated, "
-         "the first is the first RUN's")
-      ->type_name("FOLDER")
-      ->allow_extra_args(false);
   app.add_flag("--verify", options->listing.verify,
                "check every byte of all checkpoints; exit code 1 when one is not good");
   app.add_flag("--all", options->listing.all,

@@ -1,41 +1,5 @@
 // The checkpoints of all runs, in a table for each folder, and what autoresume would choose.
 
-// A table whose columns sort. `columns` has {title, kind, key, fill}: `key` gives the value to sort
-// by, and `fill` the content of the cell. The first column names the row.
-function sortableTable(columns, rows) {
-  const body = element("tbody");
-  const made = rows.map((row) => {
-    const line = element("tr");
-    for (const [index, {kind, fill}] of columns.entries()) {
-      const content = [fill(row)].flat();
-      line.append(index === 0 ? element("th", {scope: "row"}, ...content)
-                              : element("td", kind ? {class: kind} : {}, ...content));
-    }
-    return {row, line};
-  });
-  body.append(...made.map(({line}) => line));
-  const heads = columns.map(({title, kind, key}) => {
-    const button = element("button", {type: "button"}, title);
-    const head = element("th", {scope: "col", "aria-sort": "none", ...(kind ? {class: kind} : {})},
-                         button);
-    button.addEventListener("click", () => {
-      const isUp = head.getAttribute("aria-sort") !== "ascending";
-      for (const other of heads) other.setAttribute("aria-sort", "none");
-      head.setAttribute("aria-sort", isUp ? "ascending" : "descending");
-      made.sort((a, b) => compare(key(a.row), key(b.row)) * (isUp ? 1 : -1));
-      body.append(...made.map(({line}) => line));
-    });
-    return head;
-  });
-  return element("table", {}, element("thead", {}, element("tr", {}, ...heads)), body);
-}
-
-// Orders numbers and texts; what is missing comes first.
-function compare(a, b) {
-  if (a === null || b === null) return (a !== null) - (b !== null);
-  return a < b ? -1 : Number(a > b);
-}
-
 function checkedText(checkpoint, isVerified) {
   if (!checkpoint.looked_into) return "not opened";
   if (checkpoint.ok) return isVerified ? "every byte" : "quick";
@@ -46,7 +10,7 @@ function choiceText(checkpoint) {
   return checkpoint.chosen ? "would be taken" : checkpoint.why_not ?? "";
 }
 
-function checkpointTable(folder, isVerified) {
+function checkpointTable(label, folder, isVerified) {
   const tags = (row) => ["latest", "pinned"].filter((tag) => row[tag])
                             .map((tag) => element("span", {class: "tag"}, tag));
   const checked = (row) => {
@@ -64,7 +28,7 @@ function checkpointTable(folder, isVerified) {
     {title: "Checked", key: (row) => checkedText(row, isVerified), fill: checked},
     {title: "Autoresume", kind: "text", key: choiceText, fill: choiceText},
   ];
-  return sortableTable(columns, folder.checkpoints);
+  return scrolling(label, sortableTable(label, columns, folder.checkpoints));
 }
 
 // What `cairn resume` says about the folder.
@@ -90,17 +54,19 @@ function summaryLine(folder) {
   return line;
 }
 
+function folderPanel(folder, isVerified) {
+  return element("div", {class: "folder"}, element("h3", {}, folder.folder),
+                 resumeLine(folder, isVerified), summaryLine(folder),
+                 checkpointTable(`Checkpoints in ${folder.folder}`, folder, isVerified));
+}
+
+const noFolder = (run) => element(
+    "p", {}, nameOf(run), ": no checkpoints were given. --checkpoints names their folder.");
+
 function showCheckpoints({runs, verified}) {
-  for (const run of runs) {
-    if (!run.has_folder) {
-      show("checkpoints").append(element(
-          "p", {}, nameOf(run), ": no checkpoints were given. --checkpoints names their folder."));
-    }
-    for (const folder of run.folders) {
-      show("checkpoints").append(element(
-          "div", {class: "folder"}, element("h3", {}, folder.folder), resumeLine(folder, verified),
-          summaryLine(folder),
-          scrolling(`Checkpoints in ${folder.folder}`, checkpointTable(folder, verified))));
-    }
-  }
+  const shown = runs.map(({shortName, has_folder, folders}) => ({shortName, has_folder, folders}));
+  fill("checkpoints", [shown, verified], () => shown.flatMap((run) => [
+    ...(run.has_folder ? [] : [noFolder(run)]),
+    ...run.folders.map((folder) => folderPanel(folder, verified)),
+  ]));
 }

@@ -38,33 +38,50 @@ function axes(valueText) {
   ];
 }
 
+// What tells whether curves have changed since they were drawn.
+const stateOf = (curves) => JSON.stringify(curves.map(
+    ({run, curve: {points, last, batches}}) => [run.name, run.shortName, run.slot, points, last, batches.length]));
+
 class Chart {
-  // `curves` has {run, curve} for each run that logged the metric; `run` is its index.
-  constructor(name, curves, charts) {
+  constructor(name, charts) {
     this.name = name;
-    this.curves = curves;
     this.charts = charts;
+    this.curves = [];
+    this.state = "";
+    this.isChosen = false;
     this.isVisible = false;
     this.isStale = true;
     this.plot = null;
+    this.shape = "";  // of the series that `plot` has
     this.box = element("div", {
       class: "plot", tabindex: "0", role: "slider", "aria-orientation": "horizontal",
       "aria-label": `${name}, by batch`, "aria-valuenow": "0", "aria-valuetext": "no batch chosen",
     });
-    this.atCursor = new Map();
+    this.atCursor = new Map();  // by the run: the cell with its value
     this.cursorTitle = element("th", {scope: "col", class: "number"}, "At cursor");
-    this.root = element("figure", {class: "chart"}, element("h3", {}, name), this.box,
-                        this.legend(), ...this.warnings());
+    this.root = element("figure", {class: "chart"}, element("h3", {}, name), this.box);
     this.box.addEventListener("keydown", (event) => this.onKey(event));
+  }
+
+  // `curves` has {run, curve} for each run that logged the metric.
+  update(curves) {
+    const state = stateOf(curves);
+    if (state === this.state) return;
+    this.state = state;
+    this.curves = curves;
+    this.isStale = true;
+    while (this.box.nextSibling) this.box.nextSibling.remove();
+    this.root.append(this.legend(), ...this.warnings());
   }
 
   legend() {
     const rows = element("tbody");
+    this.atCursor.clear();
     for (const {run, curve} of this.curves) {
       const now = cell(missing, "number");
-      this.atCursor.set(run, now);
+      this.atCursor.set(run.name, now);
       rows.append(element(
-          "tr", {}, element("th", {scope: "row"}, swatch(run), nameOf(this.charts.runs[run])), now,
+          "tr", {}, element("th", {scope: "row"}, swatch(run), nameOf(run)), now,
           ...[curve.last, curve.lowest, curve.highest].map(
               (point) => cell(numberText(point?.value), "number"))));
     }
@@ -75,7 +92,7 @@ class Chart {
 
   warnings() {
     return this.curves.filter(({curve}) => curve.not_finite > 0).map(({run, curve}) => element(
-        "p", {class: "bad"}, nameOf(this.charts.runs[run]),
+        "p", {class: "bad"}, nameOf(run),
         `: ${counted(curve.not_finite, "value is", "values are")} not finite, the first at batch ` +
             `${countText(curve.first_not_finite)}`));
   }
@@ -108,10 +125,24 @@ class Chart {
     return {data, series, bands};
   }
 
-  shown() { return this.curves.filter(({run}) => this.charts.shownRuns.has(run)); }
+  shown() { return this.curves.filter(({run}) => !this.charts.hiddenRuns.has(run.name)); }
 
   draw() {
     const {data, series, bands} = this.series();
+    const shape = JSON.stringify([series, bands, color("--line")]);
+    const batch = document.activeElement === this.box ? this.batchAtCursor() : null;
+    if (this.plot && shape === this.shape) {
+      this.plot.setData(data, false);
+    } else {
+      this.shape = shape;
+      this.makePlot(data, series, bands);
+    }
+    this.isStale = false;
+    this.applyRange();
+    if (batch !== null && data[0].length > 0) this.put(nearest(data[0], batch));
+  }
+
+  makePlot(data, series, bands) {
     this.plot?.destroy();
     this.plot = new uPlot({
       width: Math.max(this.box.clientWidth, 100),
@@ -128,13 +159,11 @@ class Chart {
       },
       hooks: {setSelect: [() => this.onSelect()], setCursor: [() => this.readOut()]},
     }, data, this.box);
-    this.isStale = false;
-    this.applyRange();
   }
 
   applyRange() {
     const [min, max] = this.charts.range();
-    this.plot.setScale("x", {min, max});
+    this.plot.batch(() => this.plot.setScale("x", {min, max}));  // at once, so that put() is right
     this.box.setAttribute("aria-valuemin", min);
     this.box.setAttribute("aria-valuemax", max);
   }
@@ -161,9 +190,9 @@ class Chart {
         if (curve.lows && curve.lows[at] !== null) {
           text += ` (${numberText(curve.lows[at])} to ${numberText(curve.highs[at])})`;
         }
-        texts.push(`${this.charts.runs[run].shortName} ${text}`);
+        texts.push(`${run.shortName} ${text}`);
       }
-      this.atCursor.get(run).textContent = text;
+      this.atCursor.get(run.name).textContent = text;
     }
     if (batch === null) return;
     this.box.setAttribute("aria-valuenow", batch);
@@ -205,58 +234,79 @@ class Chart {
   }
 
   batchAtCursor() {
-    const index = this.plot.cursor.idx;
+    const index = this.plot?.cursor.idx;
     return index === null || index === undefined ? null : this.plot.data[0][index];
   }
 }
 
+// The curves of runs, by the name of their metric, in the order of names.
+function curvesByMetric(runs) {
+  const found = new Map();
+  for (const run of runs) {
+    for (const curve of run.curves) {
+      if (!found.has(curve.name)) found.set(curve.name, []);
+      found.get(curve.name).push({run, curve});
+    }
+  }
+  return new Map([...found].sort(([a], [b]) => compare(a, b)));
+}
+
 class Charts {
-  constructor(runs) {
-    this.runs = runs;
-    this.shownRuns = new Set(runs.keys());
+  constructor() {
+    this.hiddenRuns = new Set();  // names
     this.smoothing = 0;
     this.zoomed = null;
     this.charts = new Map();  // by the name of the metric
+    this.choices = new Map();  // by the name of the metric: whether the user wants to see it
+    this.byBox = new WeakMap();
+    this.typed = new Set();  // inputs whose text the user has not finished
     this.sizes = new ResizeObserver((entries) => this.onResize(entries));
     this.views = new IntersectionObserver((entries) => this.onView(entries), {rootMargin: "200px"});
-    this.addCharts();
     this.addControls();
   }
 
-  addCharts() {
-    const found = new Map();
-    for (const [run, {curves}] of this.runs.entries()) {
-      for (const curve of curves) {
-        if (!found.has(curve.name)) found.set(curve.name, []);
-        found.get(curve.name).push({run, curve});
-      }
+  // Shows these runs. What the user has chosen stays.
+  update(runs) {
+    const found = curvesByMetric(runs);
+    const before = this.charts;
+    this.charts = new Map([...found.keys()].map(
+        (name) => [name, before.get(name) ?? this.makeChart(name)]));
+    for (const [name, chart] of before) {
+      if (!this.charts.has(name)) this.drop(chart);
     }
+    for (const [name, curves] of found) this.charts.get(name).update(curves);
     const isMain = (name) => name.startsWith("loss/") || name.startsWith("metrics/");
-    const names = [...found.keys()].sort();
-    const hasMain = names.some(isMain);
-    for (const name of names) {
-      const chart = new Chart(name, found.get(name), this);
-      chart.isChosen = !hasMain || isMain(name);
-      this.charts.set(name, chart);
-      this.sizes.observe(chart.box);
-      this.views.observe(chart.box);
+    const hasMain = [...found.keys()].some(isMain);
+    for (const [name, chart] of this.charts) {
+      chart.isChosen = this.choices.get(name) ?? (!hasMain || isMain(name));
     }
+    fill("metrics", [...this.charts.keys()],
+         () => [...this.charts.values()].map((chart) => chart.label));
+    this.filter();
+    this.arrange();
+    this.redraw((chart) => chart.isStale);
+  }
+
+  makeChart(name) {
+    const chart = new Chart(name, this);
+    chart.choice = element("input", {type: "checkbox", "data-key": `metric ${name}`});
+    chart.choice.addEventListener("change", () => this.choose([chart], chart.choice.checked));
+    chart.label = element("label", {}, chart.choice, " ", name);
+    this.byBox.set(chart.box, chart);
+    this.sizes.observe(chart.box);
+    this.views.observe(chart.box);
+    return chart;
+  }
+
+  drop(chart) {
+    this.sizes.unobserve(chart.box);
+    this.views.unobserve(chart.box);
+    chart.plot?.destroy();
+    chart.root.remove();
   }
 
   addControls() {
-    const list = byId("metrics");
-    for (const chart of this.charts.values()) {
-      chart.choice = element("input", {type: "checkbox"});
-      chart.choice.addEventListener("change", () => this.choose([chart], chart.choice.checked));
-      chart.label = element("label", {}, chart.choice, " ", chart.name);
-      list.append(chart.label);
-    }
-    byId("filter").addEventListener("input", () => {
-      const part = byId("filter").value.toLowerCase();
-      for (const chart of this.charts.values()) {
-        chart.label.hidden = !chart.name.toLowerCase().includes(part);
-      }
-    });
+    byId("filter").addEventListener("input", () => this.filter());
     const listed = () => [...this.charts.values()].filter((chart) => !chart.label.hidden);
     byId("all").addEventListener("click", () => this.choose(listed(), true));
     byId("none").addEventListener("click", () => this.choose(listed(), false));
@@ -266,26 +316,53 @@ class Charts {
       this.redraw();
     });
     for (const id of ["from", "to"]) {
+      byId(id).addEventListener("input", () => this.typed.add(id));
       byId(id).addEventListener("change", () => this.onRangeInput());
+      byId(id).addEventListener("blur", () => this.typed.delete(id));
     }
     byId("zoom_in").addEventListener("click", () => this.zoomBy(0.5, null));
     byId("zoom_out").addEventListener("click", () => this.zoomBy(2, null));
     byId("reset").addEventListener("click", () => this.zoom(null));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.redraw());
-    this.choose([], true);
+  }
+
+  // Lists the metrics whose names have what the user has typed.
+  filter() {
+    const part = byId("filter").value.toLowerCase();
+    for (const chart of this.charts.values()) {
+      chart.label.hidden = !chart.name.toLowerCase().includes(part);
+    }
   }
 
   choose(charts, isChosen) {
-    for (const chart of charts) chart.isChosen = isChosen;
-    const chosen = [...this.charts.values()].filter((chart) => chart.isChosen);
-    for (const chart of this.charts.values()) chart.choice.checked = chart.isChosen;
-    byId("charts").replaceChildren(...chosen.map((chart) => chart.root));
-    byId("chosen").textContent = `${chosen.length} of ${this.charts.size}`;
+    for (const chart of charts) {
+      chart.isChosen = isChosen;
+      this.choices.set(chart.name, isChosen);
+    }
+    this.arrange();
+  }
+
+  // Puts the charts that are chosen into the page. One that is there already is not moved: it would
+  // lose the focus.
+  arrange() {
+    let next = byId("charts").firstChild;
+    let count = 0;
+    for (const {root, isChosen, choice} of this.charts.values()) {
+      choice.checked = isChosen;
+      if (!isChosen) {
+        if (root === next) next = next.nextSibling;
+        root.remove();
+        continue;
+      }
+      ++count;
+      if (root === next) next = next.nextSibling; else byId("charts").insertBefore(root, next);
+    }
+    byId("chosen").textContent = `${count} of ${this.charts.size}`;
     this.zoom(this.zoomed);
   }
 
-  showRun(run, isShown) {
-    if (isShown) this.shownRuns.add(run); else this.shownRuns.delete(run);
+  showRun(name, isShown) {
+    if (isShown) this.hiddenRuns.delete(name); else this.hiddenRuns.add(name);
     this.redraw();
     this.zoom(this.zoomed);
   }
@@ -326,11 +403,12 @@ class Charts {
   showRange() {
     const [min, max] = this.range();
     const digits = max - min > 100 ? 0 : 2;
-    byId("from").value = Number(min.toFixed(digits));
-    byId("to").value = Number(max.toFixed(digits));
+    if (!this.typed.has("from")) byId("from").value = Number(min.toFixed(digits));
+    if (!this.typed.has("to")) byId("to").value = Number(max.toFixed(digits));
   }
 
   onRangeInput() {
+    this.typed.clear();
     const range = [byId("from").valueAsNumber, byId("to").valueAsNumber];
     if (range.every(Number.isFinite)) this.zoom(range); else this.showRange();
   }
@@ -342,8 +420,9 @@ class Charts {
   }
 
   // Draws what is in view now, and the others when they come into view.
-  redraw() {
+  redraw(which = () => true) {
     for (const chart of this.charts.values()) {
+      if (!which(chart)) continue;
       chart.isStale = true;
       if (chart.isVisible) chart.draw();
     }
@@ -351,7 +430,7 @@ class Charts {
 
   onView(entries) {
     for (const {target, isIntersecting} of entries) {
-      const chart = this.chartOf(target);
+      const chart = this.byBox.get(target);
       chart.isVisible = isIntersecting;
       if (isIntersecting && chart.isStale) chart.draw();
     }
@@ -359,15 +438,10 @@ class Charts {
 
   onResize(entries) {
     for (const {target} of entries) {
-      const {plot, box} = this.chartOf(target);
+      const {plot, box} = this.byBox.get(target);
       if (plot && box.clientWidth > 0 && plot.width !== box.clientWidth) {
         plot.setSize({width: box.clientWidth, height: PLOT_HEIGHT});
       }
     }
-  }
-
-  chartOf(box) {
-    this.byBox ??= new Map([...this.charts.values()].map((chart) => [chart.box, chart]));
-    return this.byBox.get(box);
   }
 }

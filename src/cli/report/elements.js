@@ -72,14 +72,14 @@ function color(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-// Eight colours, and after them the same with dashes.
-const runColor = (run) => color(`--run-${run % 8}`);
-const runDash = (run) => [[], [8, 4], [2, 3]][Math.floor(run / 8) % 3];
+// Eight colours, and after them the same with dashes. A run keeps its `slot`, and so its colour.
+const runColor = ({slot}) => color(`--run-${slot % 8}`);
+const runDash = ({slot}) => [[], [8, 4], [2, 3]][Math.floor(slot / 8) % 3];
 
-function swatch(run) {
+function swatch({slot}) {
   const made = element("span", {class: "swatch", "aria-hidden": "true"});
-  made.style.borderTopColor = `var(--run-${run % 8})`;
-  made.style.borderTopStyle = ["solid", "dashed", "dotted"][Math.floor(run / 8) % 3];
+  made.style.borderTopColor = `var(--run-${slot % 8})`;
+  made.style.borderTopStyle = ["solid", "dashed", "dotted"][Math.floor(slot / 8) % 3];
   return made;
 }
 
@@ -97,10 +97,41 @@ function headRow(...titles) {
 }
 
 // What scrolls has to take the focus, so that a keyboard can scroll it.
-const scrolling = (label, child) =>
-    element("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": label}, child);
+const scrolling = (label, child) => element(
+    "div", {class: "scroll", tabindex: "0", role: "region", "aria-label": label, "data-key": label},
+    child);
 
-const show = (id) => {
-  byId(id).hidden = false;
-  return byId(id);
-};
+// Calls `change`, which makes some of what is in `root` anew. Where an element with the same
+// data-key is there again, it stays open, scrolled and focused as before.
+function keepingUse(root, change) {
+  const uses = new Map();
+  for (const at of root.querySelectorAll("[data-key]")) {
+    const {open, scrollTop, scrollLeft} = at;
+    uses.set(at.dataset.key, {open, scrollTop, scrollLeft, hasFocus: at === document.activeElement});
+  }
+  change();
+  for (const at of root.querySelectorAll("[data-key]")) {
+    const use = uses.get(at.dataset.key);
+    if (!use) continue;
+    if (use.open !== undefined) at.open = use.open;
+    at.scrollTop = use.scrollTop;
+    at.scrollLeft = use.scrollLeft;
+    if (use.hasFocus) at.focus({preventScroll: true});
+  }
+}
+
+const filledWith = new Map();  // by the id of an element: the JSON of what it shows
+
+// Makes what follows the heading of an element anew, if the input has changed. `build` returns the
+// new children. An element without any is hidden.
+function fill(id, input, build) {
+  const json = JSON.stringify(input);
+  if (filledWith.get(id) === json) return;
+  filledWith.set(id, json);
+  const root = byId(id);
+  keepingUse(root, () => {
+    const children = build(input);
+    root.replaceChildren(...root.querySelectorAll(":scope > h2, :scope > legend"), ...children);
+    root.hidden = children.length === 0;
+  });
+}

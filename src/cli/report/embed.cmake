@@ -1,7 +1,7 @@
 # Writes a .cpp with the functions of page_files.h, each of which gives the bytes of some files.
 #   cmake -DOUT=<file> "-Dpage_style=<file>;<file>" ... -P embed.cmake
 set(text "#include \"cli/report/page_files.h\"\n\nnamespace cairn::cli {\n")
-foreach(function page_html page_style page_script charts_licence)
+foreach(function page_html page_style page_script report_script live_script charts_licence)
   set(bytes)
   foreach(path IN LISTS ${function})
     file(READ "${path}" hex HEX)

@@ -1,6 +1,7 @@
 // All that a report shows of a run, read from its log and its folders.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -16,6 +17,7 @@ namespace cairn::cli {
 
 // A folder that holds checkpoints.
 struct GatheredFolder {
+  std::string place;
   ListedFolder listed;
   std::optional<ResumeExplanation> resume = std::nullopt;
   std::string resume_problem = {};  // why there is no `resume`
@@ -23,12 +25,19 @@ struct GatheredFolder {
 
 struct GatheredRun {
   std::string name;  // as the user named the run, without secrets
-  std::optional<RunLog> log = std::nullopt;
+  std::shared_ptr<const RunLog> log = nullptr;
   std::vector<GatheredFolder> folders = {};
   bool has_folder = true;  // false: a log was named, and no folder of checkpoints
   // The run's options as name and text, from the checkpoint that autoresume would choose.
   std::vector<std::pair<std::string, std::string>> options = {};
 };
+
+// Lists the checkpoints in the folder `place` and in those below. Throws what list_checkpoints()
+// throws.
+void gather_folders(GatheredRun& run, const std::string& place, const ListingArgs& listing,
+                    const Console& console);
+// Finds out what autoresume would choose in each folder, and the options of the run.
+void explain_folders(GatheredRun& run, Verify verify);
 
 // Reads the log, lists the checkpoints in the folder and in those below, and finds out what
 // autoresume would choose in each. Throws NotFoundError if there is neither a log nor a checkpoint;

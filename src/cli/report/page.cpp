@@ -25,9 +25,10 @@ std::string csp_hash(std::string_view text) {
   return "'sha256-" + std::string(base64.begin(), base64.begin() + size) + "'";
 }
 
-std::string policy() {
+// `more`: what this page may do besides running `script`.
+std::string policy_of(std::string_view script, const std::string& more) {
   return "default-src 'none'; img-src data:; style-src " + csp_hash(page_style()) +
-         "; script-src " + csp_hash(page_script()) +
+         "; script-src " + csp_hash(script) + more +
          "; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; "
          "trusted-types 'none'";
 }
@@ -50,6 +51,29 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
   for (std::size_t at = text.find(from); at != std::string::npos;
        at = text.find(from, at + to.size()))
     text.replace(at, from.size(), to);
+}
+
+struct PageParts {
+  std::string name;  // "cairn report"
+  std::string script;
+  std::string policy;
+  const Json& data;
+};
+
+std::string page_of(const PageParts& parts) {
+  return filled(page_html(), [&parts](std::string_view name) -> std::string {
+    if (name == "name") return parts.name;
+    if (name == "policy") return parts.policy;
+    if (name == "style") return std::string(page_style());
+    if (name == "script") return parts.script;
+    if (name == "licence") return std::string(charts_licence());
+    if (name == "data") return json_in_page(parts.data);
+    throw std::logic_error("page.html has an unknown {{" + std::string(name) + "}}");
+  });
+}
+
+std::string joined_scripts(std::string_view last) {
+  return std::string(page_script()).append(last);
 }
 
 }  // namespace
@@ -77,14 +101,19 @@ std::string json_in_page(const Json& data) {
 }
 
 std::string report_page(const Json& data) {
-  return filled(page_html(), [&data](std::string_view name) -> std::string {
-    if (name == "policy") return policy();
-    if (name == "style") return std::string(page_style());
-    if (name == "script") return std::string(page_script());
-    if (name == "licence") return std::string(charts_licence());
-    if (name == "data") return json_in_page(data);
-    throw std::logic_error("page.html has an unknown {{" + std::string(name) + "}}");
-  });
+  const std::string script = joined_scripts(report_script());
+  return page_of({.name = "cairn report",
+                  .script = script,
+                  .policy = policy_of(script, /*more=*/""),
+                  .data = data});
+}
+
+LivePage live_page(const Json& settings) {
+  const std::string script = joined_scripts(live_script());
+  const std::string policy = policy_of(script, "; connect-src 'self'");
+  return {.html = page_of(
+              {.name = "cairn serve", .script = script, .policy = policy, .data = settings}),
+          .policy = policy + "; frame-ancestors 'none'"};
 }
 
 }  // namespace cairn::cli

@@ -23,10 +23,6 @@ constexpr std::size_t kMostPoints = 120'000;
 constexpr std::size_t kMostMessages = 200;  // of a run, the last ones
 constexpr std::size_t kMostText = 2000;     // bytes of a message or hyperparameter
 
-std::int64_t milliseconds(std::chrono::system_clock::time_point time) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
-}
-
 // Six digits are more than a chart shows, and half of the bytes that a double takes.
 Json short_number(double value) {
   if (!std::isfinite(value)) return nullptr;
@@ -193,6 +189,10 @@ Json run_json(const GatheredRun& run, std::size_t most_points) {
 }
 
 }  // namespace
+
+std::int64_t milliseconds(std::chrono::system_clock::time_point time) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
+}
 
 Json report_data(const std::vector<GatheredRun>& runs, bool is_verified,
                  std::chrono::system_clock::time_point now) {

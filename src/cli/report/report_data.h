@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <vector>
 
 #include "cli/report/gathered_run.h"
@@ -13,5 +14,8 @@ namespace cairn::cli {
 // curves together are bounded, so that a page stays below 5 MB, however long the runs are.
 Json report_data(const std::vector<GatheredRun>& runs, bool is_verified,
                  std::chrono::system_clock::time_point now);
+
+// As JSON has times: since 1970.
+std::int64_t milliseconds(std::chrono::system_clock::time_point time);
 
 }  // namespace cairn::cli

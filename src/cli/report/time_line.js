@@ -27,7 +27,7 @@ function spansOf(run) {
            last_batch: most(batches), end: "files"}];
 }
 
-function lane(run, index, spans, [first, last]) {
+function lane(run, spans, [first, last]) {
   const scale = (time) => last > first ? (time - first) / (last - first) * 1000 : 500;
   const picture = svgElement("svg", {viewBox: "0 0 1000 28", preserveAspectRatio: "none",
                                      "aria-hidden": "true"});
@@ -37,13 +37,13 @@ function lane(run, index, spans, [first, last]) {
       x: from, y: 2, width: Math.max(scale(span.last) - from, 4), height: 17,
       class: span.end === "fit_end" ? "span" : "span open",
     }, svgElement("title", {}, `${timeText(span.begin)} to ${timeText(span.last)}`));
-    bar.style.fill = `var(--run-${index % 8})`;
+    bar.style.fill = `var(--run-${run.slot % 8})`;
     picture.append(bar);
   }
   const ticks = checkpointsOf(run).map((row) => scale(row.time)).filter((x) => x >= 0 && x <= 1000);
   const path = ticks.map((x) => `M${x.toFixed(1)} 20V27`).join("");
   picture.append(svgElement("path", {d: path, class: "ticks"}));
-  return element("div", {class: "lane"}, element("div", {}, swatch(index), nameOf(run)), picture);
+  return element("div", {class: "lane"}, element("div", {}, swatch(run), nameOf(run)), picture);
 }
 
 function spanTable(runs, spans) {
@@ -52,7 +52,7 @@ function spanTable(runs, spans) {
     for (const [place, span] of spans[index].entries()) {
       const end = span.end === "" && place + 1 < spans[index].length ? "killed" : span.end;
       rows.append(element(
-          "tr", {}, element("th", {scope: "row"}, swatch(index), nameOf(run)),
+          "tr", {}, element("th", {scope: "row"}, swatch(run), nameOf(run)),
           cell(timeText(span.begin), "number"),
           cell(isKnown(span) ? timeText(span.last) : missing, "number"),
           cell(isKnown(span) ? durationText(span.last - span.begin) : missing, "number"),
@@ -65,24 +65,29 @@ function spanTable(runs, spans) {
   return scrolling("Starts and stops", element("table", {}, head, rows));
 }
 
-function showTimeLine(runs) {
+function timeLine(runs) {
   const spans = runs.map(spansOf);
   const times = [...spans.flat().flatMap(({begin, last}) => [begin, last]),
                  ...runs.flatMap(checkpointsOf).map((row) => row.time)];
-  if (spans.flat().length === 0) return;
+  if (spans.flat().length === 0) return [];
   const range = times.reduce(([a, b], time) => [Math.min(a, time), Math.max(b, time)],
                              [Infinity, -Infinity]);
-  const section = show("time_line");
-  section.append(element("p", {class: "hint"},
-                         "A bar is the time from a start to its end. It is paler where no end of " +
-                         "fit() was logged. A stroke is a checkpoint that is still there."));
-  for (const [index, run] of runs.entries()) section.append(lane(run, index, spans[index], range));
   const labels = [0, 0.5, 1].map((share) => timeText(range[0] + share * (range[1] - range[0])));
-  section.append(
-      element("div", {class: "lane"}, element("div"),
-              element("div", {class: "axis"}, ...labels.map((text) => element("span", {}, text)))),
-      spanTable(runs, spans));
+  return [
+    element("p", {class: "hint"},
+            "A bar is the time from a start to its end. It is paler where no end of fit() was " +
+            "logged. A stroke is a checkpoint that is still there."),
+    ...runs.map((run, index) => lane(run, spans[index], range)),
+    element("div", {class: "lane"}, element("div"),
+            element("div", {class: "axis"}, ...labels.map((text) => element("span", {}, text)))),
+    spanTable(runs, spans),
+  ];
 }
+
+// Of each run what the time line and the storage show.
+const inTime = ({name, shortName, slot, spans, folders}) => ({name, shortName, slot, spans, folders});
+
+const showTimeLine = (runs) => fill("time_line", runs.map(inTime), timeLine);
 
 // The sum of the sizes of the checkpoints that are there, by the time at which each was written.
 function storageCurve(run) {
@@ -102,55 +107,75 @@ function storageCurve(run) {
   return {times, sums};
 }
 
-function drawStorage(box, curves) {
-  const [timeAxis, sizeAxis] = axes(bytesText);
-  const timeTexts = (_, times) => {
-    const [begin, end] = times[1] - times[0] < 60 ? ["2026-01-31 ".length] :
-                                                    ["2026-".length, -":00".length];
-    return times.map((seconds) => timeText(seconds * 1000).slice(begin, end));
-  };
-  const stepped = uPlot.paths.stepped({align: 1});
-  const data = uPlot.join(curves.map(({times, sums}) => [times, sums]));
-  return new uPlot({
-    width: Math.max(box.clientWidth, 100),
-    height: PLOT_HEIGHT,
-    legend: {show: false},
-    cursor: {y: false, drag: {x: true, y: false}},
-    axes: [
-      {...timeAxis, space: 110, values: timeTexts},
-      {...sizeAxis, incrs: Array.from({length: 60}, (_, power) => 2 ** power)},
-    ],
-    scales: {y: {range: (_, min, max) => [0, max > 0 ? max * 1.05 : 1]}},
-    series: [{}, ...curves.map(({index}) => ({
-      stroke: runColor(index), width: 2, dash: runDash(index), paths: stepped,
-    }))],
-  }, data, box);
+// The storage of several runs over time. stop() ends what redraws it.
+class StorageChart {
+  constructor(curves) {
+    this.curves = curves;
+    this.box = element("div", {class: "plot", "aria-hidden": "true"});
+    this.plot = null;
+    this.sizes = new ResizeObserver(() => {
+      if (this.plot?.width !== this.box.clientWidth) this.draw();
+    });
+    this.sizes.observe(this.box);
+    this.ended = new AbortController();
+    matchMedia("(prefers-color-scheme: dark)")
+        .addEventListener("change", () => this.draw(), {signal: this.ended.signal});
+  }
+
+  stop() {
+    this.ended.abort();
+    this.sizes.disconnect();
+    this.plot?.destroy();
+  }
+
+  draw() {
+    this.plot?.destroy();
+    const [timeAxis, sizeAxis] = axes(bytesText);
+    const timeTexts = (_, times) => {
+      const [begin, end] = times[1] - times[0] < 60 ? ["2026-01-31 ".length] :
+                                                      ["2026-".length, -":00".length];
+      return times.map((seconds) => timeText(seconds * 1000).slice(begin, end));
+    };
+    const stepped = uPlot.paths.stepped({align: 1});
+    this.plot = new uPlot({
+      width: Math.max(this.box.clientWidth, 100),
+      height: PLOT_HEIGHT,
+      legend: {show: false},
+      cursor: {y: false, drag: {x: true, y: false}},
+      axes: [
+        {...timeAxis, space: 110, values: timeTexts},
+        {...sizeAxis, incrs: Array.from({length: 60}, (_, power) => 2 ** power)},
+      ],
+      scales: {y: {range: (_, min, max) => [0, max > 0 ? max * 1.05 : 1]}},
+      series: [{}, ...this.curves.map(({run}) => ({
+        stroke: runColor(run), width: 2, dash: runDash(run), paths: stepped,
+      }))],
+    }, uPlot.join(this.curves.map(({times, sums}) => [times, sums])), this.box);
+  }
 }
 
-function showStorage(runs) {
-  const curves = runs.map((run, index) => ({index, run, ...storageCurve(run)}))
+let storageChart = null;  // the one in the page
+
+function storage(runs) {
+  storageChart?.stop();
+  storageChart = null;
+  const curves = runs.map((run) => ({run, ...storageCurve(run)}))
                      .filter(({times}) => times.length > 0);
-  if (curves.length === 0) return;
-  const box = element("div", {class: "plot", "aria-hidden": "true"});
+  if (curves.length === 0) return [];
+  storageChart = new StorageChart(curves);
   const list = element("ul");
-  for (const {index, run, sums} of curves) {
+  for (const {run, sums} of curves) {
     const count = checkpointsOf(run).length;
-    list.append(element("li", {}, swatch(index), nameOf(run),
+    list.append(element("li", {}, swatch(run), nameOf(run),
                         `: ${counted(count, "checkpoint", "checkpoints")}, ` +
                             `${bytesText(sums.at(-1))}`));
   }
-  show("storage").append(
-      element("p", {class: "hint"},
-              "The checkpoints that are there now, by the time at which each was written. A " +
-              "checkpoint that was removed does not count."),
-      element("figure", {class: "chart"}, box), list);
-  let plot = null;
-  const draw = () => {
-    plot?.destroy();
-    plot = drawStorage(box, curves);
-  };
-  new ResizeObserver(() => {
-    if (plot?.width !== box.clientWidth) draw();
-  }).observe(box);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  return [
+    element("p", {class: "hint"},
+            "The checkpoints that are there now, by the time at which each was written. A " +
+            "checkpoint that was removed does not count."),
+    element("figure", {class: "chart"}, storageChart.box), list,
+  ];
 }
+
+const showStorage = (runs) => fill("storage", runs.map(inTime), storage);

@@ -19,10 +19,6 @@ constexpr std::uint64_t kPiece = std::uint64_t{4} << 20;
 // of what was read.
 constexpr std::size_t kCompared = 1024;
 
-bool is_log_name(std::string_view name) {
-  return name.ends_with(".jsonl") || name.ends_with(".csv");
-}
-
 // The logs of FileLogger in a folder with these entries.
 std::vector<std::string> logs_of(const std::vector<ListedName>& entries) {
   std::vector<std::string> names;
@@ -159,6 +155,10 @@ RunLog read_run_log(const std::string& place) {
   RunLogReader reader(place);
   reader.update();
   return reader.log();
+}
+
+bool is_log_name(std::string_view name) {
+  return name.ends_with(".jsonl") || name.ends_with(".csv");
 }
 
 bool has_run_log(const std::string& folder) {

@@ -62,6 +62,8 @@ class RunLogReader {
 
 // Reads the log of a run once. Throws like RunLogReader.
 RunLog read_run_log(const std::string& place);
+// Whether a file of this name in the folder of a run is taken for its log.
+bool is_log_name(std::string_view name);
 // Whether RunLogReader would find a log in a folder.
 bool has_run_log(const std::string& folder);
 // Says on `err` which lines were passed over, if any.

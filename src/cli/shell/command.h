@@ -38,9 +38,11 @@ Run define_inspect(CLI::App& app);
 Run define_lock(CLI::App& app);
 Run define_ls(CLI::App& app);
 Run define_man(CLI::App& app);
+Run define_metrics(CLI::App& app);
 Run define_prune(CLI::App& app);
 Run define_report(CLI::App& app);
 Run define_resume(CLI::App& app);
+Run define_serve(CLI::App& app);
 Run define_verify(CLI::App& app);
 Run define_watch(CLI::App& app);
 

@@ -10,6 +10,8 @@
 #include "core/text/printable.h"
 #include "io/file.h"
 #include "io/uri.h"
+#include "storage/place.h"
+#include "storage/publish/replace.h"
 
 namespace cairn::cli {
 namespace {
@@ -42,6 +44,13 @@ void check_out_place(const std::string& place) {
   throw UsageError(printable_line(place) +
                    ": memory:// is the memory of this program, and ends with it: nothing was "
                    "written. Name a file, a folder, or a place of a server (s3://bucket/name)");
+}
+
+void write_out(const std::string& place, std::string_view text, bool overwrite) {
+  const auto store = store_of(place, nullptr);
+  const auto file = store->begin(place, {.condition = condition_of(replace_if(overwrite))});
+  file->write(as_bytes(text));
+  file->commit();
 }
 
 void check_extension(const std::string& place, const std::string& other,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace cairn::cli {
 
@@ -9,6 +10,10 @@ namespace cairn::cli {
 // the tool, and "-", which other tools take for standard output. Every command with an output calls
 // this.
 void check_out_place(const std::string& place);
+
+// Writes a file at once: a reader sees all of it, or what was there before. Throws
+// AlreadyExistsError if something is there and may not be replaced; StorageError.
+void write_out(const std::string& place, std::string_view text, bool overwrite);
 
 // Throws UsageError for a name such as "model.safetensor", which would silently become a torch.save
 // file. The message gives the nearest known extension, and `way_out`, which says how to write that

@@ -74,4 +74,9 @@ void replace_listener(std::uint16_t port, const FileDescriptor& own) {
   throw_storage_error(ENOENT, "no socket of this process listens at port " + std::to_string(port));
 }
 
+void allow_address_again(int socket) {
+  const int yes = 1;
+  setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+}
+
 }  // namespace cairn

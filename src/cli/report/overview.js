@@ -1,0 +1,72 @@
+// All runs that are served, in a table: how far each is, and which of them the page shows.
+
+const STATES = {
+  training: "training",
+  finished: "finished",
+  interrupted: "interrupted or failed",
+  killed: "killed",
+  unknown: "not known",
+};
+const BAD_STATES = ["interrupted", "killed"];
+
+function progressText({batch, total_batches}) {
+  if (!total_batches) return countText(batch);
+  const share = Math.min(Math.floor(100 * batch / total_batches), 100);
+  return `${countText(batch)} of ${countText(total_batches)} (${share} %)`;
+}
+
+// "5 min 3 s", before `now`.
+function ageText(time, now) {
+  if (time === null) return missing;
+  return now - time < 1000 ? "0 s" : durationText(now - time);
+}
+
+function lossCell({value}) {
+  return value ? element("span", {title: value.metric}, numberText(value.value)) : missing;
+}
+
+// `choice` has `isShown` (by name), `most`, and what to call when the user chooses.
+function overviewTable({overview, made}, choice) {
+  const isFull = overview.filter(({name}) => choice.isShown(name)).length >= choice.most;
+  const name = (run) => {
+    const box = element("input", {type: "checkbox", "data-key": `show ${run.name}`});
+    box.checked = choice.isShown(run.name);
+    box.disabled = isFull && !box.checked;
+    box.addEventListener("change", () => choice.choose(run.name, box.checked));
+    const slot = slots.get(run.name);
+    const color = slot === undefined || !box.checked ? [] : [swatch({slot})];
+    return element("label", {class: "choice"}, box, ...color,
+                   element("span", {class: "name"}, run.name));
+  };
+  const warned = (text, isBad) => isBad ? element("span", {class: "bad"}, text) : text;
+  const columns = [
+    {title: "Run", key: (run) => run.name, fill: name},
+    {title: "State", kind: "state", key: (run) => run.state,
+     fill: (run) => warned(run.problem ?? STATES[run.state] ?? run.state,
+                           run.problem !== null || BAD_STATES.includes(run.state))},
+    {title: "Batch", kind: "number", key: (run) => run.batch, fill: progressText},
+    {title: "Last loss", kind: "number", key: (run) => run.value?.value ?? null, fill: lossCell},
+    {title: "Last sign", kind: "number", key: (run) => run.last_sign,
+     fill: (run) => ageText(run.last_sign, made)},
+    {title: "Newest good checkpoint", key: (run) => run.newest?.time ?? null,
+     fill: ({newest}) => newest ? `${newest.name}, ${ageText(newest.time, made)} ago` : missing},
+    {title: "Failed saves", kind: "number", key: (run) => run.failed_saves,
+     fill: (run) => warned(countText(run.failed_saves), run.failed_saves > 0)},
+  ];
+  return scrolling("Overview of the runs", sortableTable("Overview", columns, overview));
+}
+
+function showOverview(data, choice) {
+  const {overview, made, not_looked_at} = data;
+  fill("overview", [overview, made, not_looked_at, choice.shown, [...slots]], () => {
+    const parts = [overviewTable(data, choice)];
+    if (data.overview.length > choice.most) {
+      parts.unshift(element("p", {class: "hint"}, `At most ${choice.most} runs are shown below.`));
+    }
+    if (data.not_looked_at > 0) {
+      parts.push(element("p", {}, `${countText(data.not_looked_at)} more folders were not looked ` +
+                                      "at: only the newest are."));
+    }
+    return parts;
+  });
+}
