@@ -158,12 +158,13 @@ def draw(screen, title):
     width = screen.columns * WIDTH + 2 * MARGIN
     height = len(lines) * HEIGHT + 2 * MARGIN
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
-             f'width="{width:.0f}" height="{height:.0f}" role="img" xml:space="preserve">',
+             f'width="{width:.0f}" height="{height:.0f}" role="img">',
              f"<title>{escape(title)}</title>",
              f'<rect x="0.5" y="0.5" width="{width - 1:.1f}" height="{height - 1:.1f}" rx="6" '
              f'fill="{BACKGROUND}" stroke="{BORDER}"/>',
              '<g font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, '
-             f"'DejaVu Sans Mono', monospace\" font-size=\"{FONT_SIZE}\">"]
+             f"'DejaVu Sans Mono', monospace\" font-size=\"{FONT_SIZE}\" "
+             'style="white-space: pre">']
     for row, line in enumerate(lines):
         y = MARGIN + row * HEIGHT
         if "".join(cell[0] for cell in line).startswith(PROMPT):
