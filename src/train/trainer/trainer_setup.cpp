@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <iterator>
 
 #include "cairn/algorithms/channels_last.h"
 #include "cairn/algorithms/ema.h"
@@ -254,8 +255,9 @@ void Trainer::Impl::Setup::join_ranks() {
       Team::of_job().broadcast_from_first(List{options.run_name.value_or(""), *options.seed});
   if (!options.run_name) options.run_name = agreed.as_items().at(0).as_str();
   options.seed = agreed.as_items().at(1).as_int();
-  require_same_on_ranks(facts_of_program(options));
-  require_same_on_ranks(facts_of(options));
+  RankFacts facts = facts_of_program(options);
+  std::ranges::copy(facts_of(options), std::back_inserter(facts));
+  require_same_on_ranks(facts);
   if (dist::rank() != 0) options.load_progress_bar = false;
 }
 
