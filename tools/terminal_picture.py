@@ -28,6 +28,8 @@ BACKGROUND, BORDER, TEXT, DIM = "#161b22", "#444c56", "#dbe2ea", "#8b949e"
 COLOURS = ("#6e7681", "#ff7b72", "#56d364", "#e3b341", "#79c0ff", "#d2a8ff", "#56d4dd", "#f0f6fc")
 BLOCKS = "█▉▊▋▌▍▎▏"  # the left 8/8, 7/8, ... 1/8 of a cell
 PROMPT = "$ "
+# Browsers draw several spaces as one, so that only words with one space between them are one text.
+WORDS = re.compile(r"\S+(?: \S+)*")
 ESCAPE = re.compile(r"\x1b\[([?0-9;]*)([A-Za-z])|\x1b\][^\x07]*\x07|\x1b[=>]")
 
 
@@ -158,7 +160,7 @@ def draw(screen, title):
     width = screen.columns * WIDTH + 2 * MARGIN
     height = len(lines) * HEIGHT + 2 * MARGIN
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
-             f'width="{width:.0f}" height="{height:.0f}" role="img" xml:space="preserve">',
+             f'width="{width:.0f}" height="{height:.0f}" role="img">',
              f"<title>{escape(title)}</title>",
              f'<rect x="0.5" y="0.5" width="{width - 1:.1f}" height="{height - 1:.1f}" rx="6" '
              f'fill="{BACKGROUND}" stroke="{BORDER}"/>',
@@ -172,12 +174,12 @@ def draw(screen, title):
             x = MARGIN + column * WIDTH
             if text[0] in BLOCKS:
                 parts.append(draw_blocks(x, y, text, attributes(style)))
-            elif text.strip():
-                x += (len(text) - len(text.lstrip())) * WIDTH
-                text = text.strip()
-                parts.append(f'<text x="{x:.1f}" y="{y + FONT_SIZE}" '
-                             f'textLength="{len(text) * WIDTH:.1f}" '
-                             f"{attributes(style)}>{escape(text)}</text>")
+                continue
+            for words in WORDS.finditer(text):
+                start = x + words.start() * WIDTH
+                parts.append(f'<text x="{start:.1f}" y="{y + FONT_SIZE}" '
+                             f'textLength="{len(words[0]) * WIDTH:.1f}" '
+                             f"{attributes(style)}>{escape(words[0])}</text>")
     return "\n".join([*parts, "</g>", "</svg>"]) + "\n"
 
 

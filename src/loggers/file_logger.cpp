@@ -83,11 +83,11 @@ struct FileLogger::Impl {
     append(line(object));
   }
   // Says how long the run will be, so that its progress can be seen.
-  void append_start() {
+  void append_start(const State& run) {
     OrderedJson object = moment();
     object["event"] = "fit_start";
-    if (state->max_duration) object["max_duration"] = state->max_duration->to_string();
-    if (state->dataloader_len) object["dataloader_len"] = *state->dataloader_len;
+    if (run.max_duration) object["max_duration"] = run.max_duration->to_string();
+    if (run.dataloader_len) object["dataloader_len"] = *run.dataloader_len;
     append(line(object));
   }
   // The metrics of a step come from the end of one batch and the begin of the next. Losses and
@@ -169,8 +169,8 @@ void FileLogger::log_table(const LoggedTable& table, std::int64_t step) {
       line({{"batch", step}, {"table", table.name}, {"columns", table.columns}, {"rows", rows}}));
 }
 
-void FileLogger::fit_start(State& /*state*/, Logger& /*logger*/) {
-  impl_->append_start();
+void FileLogger::fit_start(State& state, Logger& /*logger*/) {
+  impl_->append_start(state);
   impl_->trains = true;
 }
 

@@ -207,8 +207,8 @@ TEST_F(DiffTest, KeysThatAreObjectsAreComparedByTheirContent) {
 }
 
 // A checkpoint with these options of its run.
-Value with_options(const Dict& options, int batch = 1) {
-  return Dict{{"state", Dict{{"batch", batch}, {"metadata", Dict{{"trainer_options", options}}}}}};
+Value with_options(const Dict& options) {
+  return Dict{{"state", Dict{{"batch", 1}, {"metadata", Dict{{"trainer_options", options}}}}}};
 }
 
 TEST_F(DiffTest, OptionsOfTheRunsComeFirstAndAreNoState) {
@@ -218,7 +218,7 @@ TEST_F(DiffTest, OptionsOfTheRunsComeFirstAndAreNoState) {
       saved("b.pt", with_options({{"seed", "1"}, {"max_duration", "\x1b[2J4ep"}, {"new", "x"}}));
   const json found = differences({a, b}, kDone);
   EXPECT_EQ(found["identical"], true);
-  EXPECT_EQ(found["same_values"], 1);
+  EXPECT_EQ(found["same_values"], 2);  // the batch, and the rest of the metadata: nothing
   EXPECT_EQ(found["options"], json({{{"name", "max_duration"}, {"a", "2ep"}, {"b", "\x1b[2J4ep"}},
                                     {{"name", "new"}, {"a", nullptr}, {"b", "x"}},
                                     {{"name", "only"}, {"a", "here"}, {"b", nullptr}}}));
@@ -228,12 +228,21 @@ TEST_F(DiffTest, OptionsOfTheRunsComeFirstAndAreNoState) {
                                HasSubstr("identical: "), Not(HasSubstr("\x1b"))));
 }
 
+// What is no Trainer's is compared as everything else.
+TEST_F(DiffTest, OptionsThatAreNoTextsAreValues) {
+  const std::string a = saved("a.pt", with_options({{"lr", 1}}));
+  EXPECT_EQ(
+      differences({a, saved("b.pt", with_options({{"lr", 2}}))}, kNegativeAnswer)["values"].at(
+          0)["path"],
+      "state/metadata/trainer_options/lr");
+}
+
 TEST_F(DiffTest, ACheckpointWithoutOptionsHasNoneToCompare) {
   const std::string a = saved("a.pt", with_options({{"seed", "1"}}));
-  const std::string b = saved("b.pt", with_options({}, /*batch=*/2));
+  const std::string b = saved("b.pt", Dict{{"state", Dict{{"batch", 2}, {"metadata", Dict()}}}});
   const json found = differences({a, b}, kNegativeAnswer);
   EXPECT_EQ(found["options"], json::array());
-  EXPECT_EQ(found["only_in_a"], json::array());
+  EXPECT_EQ(found["only_in_b"], json::array());
   EXPECT_EQ(found["values"].size(), 1U);
 }
 

@@ -135,7 +135,7 @@ TEST(InspectTest, NamesInAFileCannotTalkToTheTerminal) {
 
 TEST(InspectTest, ListsTheOptionsOfTheRun) {
   const testing::TempFolder folder;
-  const Dict options = {{"max_duration", "2ep"}, {"\x1b[31m", "\x1b[32m"}, {"no text", 7}};
+  const Dict options = {{"max_duration", "2ep"}, {"\x1b[31m", "\x1b[32m"}};
   save(Dict{{"state", Dict{{"model", Dict()}, {"metadata", Dict{{"trainer_options", options}}}}}},
        folder / "a.pt");
   EXPECT_EQ(inspected({folder / "a.pt"})["options"],

@@ -94,6 +94,7 @@ TEST(OptionsInCheckpoints, AreThoseOfTheStartThatSaved) {
   const testing::TempFolder folder;
   const auto train = [&](const char* max_duration, double rate) {
     TrainerOptions made = tiny_options();
+    made.seed.reset();
     made.optimizers = AdamW({.lr = rate});
     made.run_name = "run";
     made.max_duration = max_duration;
@@ -109,7 +110,11 @@ TEST(OptionsInCheckpoints, AreThoseOfTheStartThatSaved) {
   EXPECT_EQ(options["save_folder"], "given");  // a place may have secrets in it
   for (const auto& [name, text] : options)
     EXPECT_THAT(name, Not(HasSubstr("the model's")));
+  EXPECT_EQ(options["optimizers"], "AdamW");
+  EXPECT_EQ(options["train_dataloader: batch_size"], "2");
+  const std::string seed = options["seed"];
   options = train("2ep", 0.5);
+  EXPECT_EQ(options["seed"], seed);  // nobody gave one, and the run has its checkpoint's
   EXPECT_EQ(options["max_duration"], "2ep");
   EXPECT_EQ(options["the optimizer's group 0: lr"], "0.5");
 }

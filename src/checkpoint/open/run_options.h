@@ -13,8 +13,12 @@ namespace cairn {
 // Their key in "metadata". Composer has no such entry, and passes over it.
 inline constexpr const char* kRunOptions = "trainer_options";
 
-// Pairs of name and text, in the order of the file. Empty if the checkpoint has none, as
-// Composer's.
-std::vector<std::pair<std::string, std::string>> run_options(const Value& checkpoint);
+// Pairs of name and text, in the order of the file.
+using RunOptions = std::vector<std::pair<std::string, std::string>>;
+
+// Empty if the checkpoint has none, as Composer's, or has something else in their place.
+RunOptions run_options(const Value& checkpoint);
+// Removes from the checkpoint what run_options() returns, for those who look at the state alone.
+RunOptions take_run_options(Value& checkpoint);
 
 }  // namespace cairn

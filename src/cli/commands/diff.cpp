@@ -66,11 +66,13 @@ Value weights_in(const CheckpointSource& source, const std::string& path) {
 struct Side {
   std::unique_ptr<CheckpointSource> source;  // for the names of damaged tensors
   Value value;
+  RunOptions options = {};  // are not in `value`
 };
 
 Side read(const std::string& path, const DiffArgs& options, const Console& console) {
   Side side{.source = open_to_read(path, options.reading, console), .value = {}};
   side.value = options.weights_only ? weights_in(*side.source, path) : side.source->read();
+  side.options = take_run_options(side.value);
   check_work(side.value, *side.source, path, options.reading);
   return side;
 }
@@ -82,15 +84,13 @@ struct DifferentOption {
   std::optional<std::string> b = std::nullopt;
 };
 
-// Nothing is compared if only one of the checkpoints has options.
+// Nothing is compared if one of the checkpoints has none, as Composer's.
 std::vector<DifferentOption> different_options(const Side& a, const Side& b) {
+  if (a.options.empty() || b.options.empty()) return {};
   std::map<std::string, DifferentOption> all;
-  const auto of_a = run_options(a.value);
-  const auto of_b = run_options(b.value);
-  if (of_a.empty() || of_b.empty()) return {};
-  for (const auto& [name, text] : of_a)
+  for (const auto& [name, text] : a.options)
     all[name].a = text;
-  for (const auto& [name, text] : of_b)
+  for (const auto& [name, text] : b.options)
     all[name].b = text;
   std::vector<DifferentOption> different;
   for (auto& [name, option] : all) {

@@ -273,17 +273,18 @@ Run define_inspect(CLI::App& app) {
   app.add_option("--depth", options->tree.depth, "levels of the tree (0: none)")
       ->capture_default_str();
   app.add_flag("--all", options->all, "show long lists of the tree in full");
-  app.add_option("--tensors", options->tensors,
-                 "list the tensors that the pattern names: 'state/model/*.weight', or a branch: "
-                 "state/model; may be given several times")
-      ->type_name("GLOB")
-      ->allow_extra_args(false);
-  app.add_flag("--stats", options->stats,
-               "read these tensors (or all) and show minimum, maximum, mean, standard deviation, "
-               "NaN, Inf, the share of zeros and a histogram");
+  CLI::Option* tensors = app.add_option(
+      "--tensors", options->tensors,
+      "list the tensors that the pattern names: 'state/model/*.weight', or a branch: "
+      "state/model; may be given several times");
+  tensors->type_name("GLOB")->allow_extra_args(false);
+  CLI::Option* stats = app.add_flag(
+      "--stats", options->stats,
+      "read these tensors (or all) and show minimum, maximum, mean, standard deviation, "
+      "NaN, Inf, the share of zeros and a histogram");
   app.add_flag("--options", options->options,
                "list the options of the Trainer that wrote it, and of its optimizer")
-      ->excludes("--tensors", "--stats");
+      ->excludes(tensors, stats);
   add_raw(app, options->reading);
   add_force(app, options->reading);
   app.footer(

@@ -5,7 +5,6 @@
 #include "cairn/error.h"
 
 #include "checkpoint/open/checkpoint.h"
-#include "checkpoint/open/run_options.h"
 #include "storage/listing.h"
 #include "storage/place.h"
 

@@ -4,9 +4,9 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "checkpoint/open/run_options.h"
 #include "cli/runs/listed_folder.h"
 #include "cli/runs/resume_choice.h"
 #include "cli/runs/run_log.h"
@@ -28,8 +28,8 @@ struct GatheredRun {
   std::shared_ptr<const RunLog> log = nullptr;
   std::vector<GatheredFolder> folders = {};
   bool has_folder = true;  // false: a log was named, and no folder of checkpoints
-  // The run's options as name and text, from the checkpoint that autoresume would choose.
-  std::vector<std::pair<std::string, std::string>> options = {};
+  // From the checkpoint that autoresume would choose.
+  RunOptions options = {};
 };
 
 // Lists the checkpoints in the folder `place` and in those below. Throws what list_checkpoints()

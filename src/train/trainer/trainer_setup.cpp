@@ -388,9 +388,13 @@ CheckpointSaver* Trainer::Impl::Setup::autoresume_saver() const {
 void Trainer::Impl::Setup::note_options() {
   Dict& noted = State::CheckpointForm::of(state).options;
   for (const RankFacts& facts : {facts_of(options), facts_of_optimizer(state)}) {
-    for (const auto& [name, text] : facts)
-      noted.set(name, text);
+    for (const auto& [name, text] : facts) {
+      // The model's part of a checkpoint names its parameters.
+      if (!name.ends_with(": params")) noted.set(name, text);
+    }
   }
+  if (state.optimizer) noted.set("optimizers", optimizer_name(*state.optimizer));
+  noted.erase("the optimizer's class");
 }
 
 void Trainer::Impl::Setup::log_hyperparameters() {

@@ -8,7 +8,6 @@
 
 #include "cairn/dtensor.h"
 
-#include "checkpoint/open/run_options.h"
 #include "cli/view/content/describe_value.h"
 #include "cli/view/content/value_text.h"
 #include "io/threads/parallel.h"
@@ -135,12 +134,6 @@ bool are_same(const Value& a, const Value& b, const CompareOptions& options) {
   return a == b;
 }
 
-// How training is set up, not how far it has come.
-bool is_run_option(std::string_view path) {
-  const std::string options = std::string("state/metadata/") + kRunOptions;
-  return path == options || path.starts_with(options + "/");
-}
-
 class Comparer {
  public:
   explicit Comparer(const CompareOptions& options) : options_(options) {}
@@ -179,7 +172,6 @@ class Comparer {
     std::uint64_t ignored = 0;
     std::erase_if(leaves, [&](const Leaf& leaf) {
       if (options_.tensors_only && leaf.tensor == nullptr) return true;
-      if (is_run_option(leaf.path)) return true;
       if (options_.wall_clock || !differs_in_each_run(leaf.path)) return false;
       ++ignored;
       return true;

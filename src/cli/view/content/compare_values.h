@@ -56,8 +56,7 @@ struct Differences {
 // Matches leaves by path. A sparse tensor is matched by its parts: "w/indices", "w/values". A
 // DTensor is matched by its shard, "w", and by its distribution, "w (placement)". A list equals a
 // tuple, and a dict an OrderedDict, because not every format distinguishes them. A different dtype
-// is a difference, unless there is a tolerance. The options of a run are not compared here
-// (checkpoint/open/run_options.h).
+// is a difference, unless there is a tolerance.
 Differences compare_values(const Value& a, const Value& b, const CompareOptions& options);
 
 // Whether a part differs in each run, whatever was trained: durations (*_wct), and the list of

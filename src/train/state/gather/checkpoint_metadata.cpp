@@ -3,6 +3,7 @@
 #include <sys/utsname.h>
 #include <torch/torch.h>
 
+#include <string>
 #include <thread>
 
 #include "cairn/dist/dist.h"
@@ -34,6 +35,17 @@ Value environment() {
               {"cuda_device_count", devices}};
 }
 
+// The options, with those that may have changed since the Trainer was made: a run that resumed has
+// the seed of its checkpoint.
+Dict options_now(const State& state) {
+  Dict options = State::CheckpointForm::of(state).options;
+  options.set("seed", std::to_string(state.rank_zero_seed));
+  const DataSpec& spec = state.train_dataloader;
+  if (const auto size = spec ? spec.dataloader->batch_size() : std::nullopt)
+    options.set("train_dataloader: batch_size", std::to_string(*size));
+  return options;
+}
+
 }  // namespace
 
 std::optional<std::int64_t> microbatch_size(const State& state) {
@@ -55,8 +67,8 @@ Value checkpoint_metadata(const State& state) {
       metadata.set("train_dataloader_batch_size", *batch_size);
     }
   }
-  const Dict& options = State::CheckpointForm::of(state).options;
-  if (!options.empty()) metadata.set(kRunOptions, options);
+  if (!State::CheckpointForm::of(state).options.empty())
+    metadata.set(kRunOptions, options_now(state));
   return metadata;
 }
 
