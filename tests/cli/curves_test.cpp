@@ -120,7 +120,7 @@ TEST_F(CurvesTest, NamesTheFoldersOfSeveralRuns) {
     log(name + ("/" + events::named(0)), events::scalar("loss", 1, 1));
   }
   const Answer answer = run({"curves", folder_.path()});
-  EXPECT_EQ(answer.code, kNotFound);
+  EXPECT_EQ(answer.code, kFailed);
   EXPECT_THAT(answer.err, AllOf(HasSubstr("several folders in it have event files"),
                                 HasSubstr("a\\x1b[2J, "), HasSubstr("Name one of them")));
   EXPECT_EQ(run({"curves", folder_ / "b"}).code, kDone);

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include <cerrno>
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -13,7 +14,9 @@
 
 #include "event_bytes.h"
 #include "storage/listing.h"
+#include "storage/local/local_store.h"
 #include "storage/place.h"
+#include "testing/faulty_file_system.h"
 #include "testing/temp_folder.h"
 #include "testing/test_data.h"
 
@@ -361,6 +364,39 @@ TEST_F(EventFilesTest, TheirFoldersMayBeOneBelow) {
   EXPECT_THAT(found(), ElementsAre(folder_ / "run", folder_ / "run2"));
   write(named(0), "");
   EXPECT_THAT(found(), ElementsAre(folder_.path()));
+}
+
+TEST_F(EventFilesTest, AfterAnErrorNoRecordIsReadTwice) {
+  const auto note = [](const std::string& text) {
+    return summary(
+        ProtoMessage().text(1, "note").message(8, ProtoMessage().integer(1, 7).text(8, text)), 1);
+  };
+  const std::string large(std::size_t{5} << 20, 'x');  // more than is read at once
+  write(named(0), note("first") + note(large) + scalar("loss", 1, 1));
+  testing::FaultyFileSystem faulty(posix_file_system());
+  EventFiles files(local_store(faulty), folder_.path());
+  RunLog log;
+  int reads_left = 1;  // before the disk breaks
+  faulty.before_each([&](testing::FileCall call, std::uint64_t /*number*/) {
+    if (call == testing::FileCall::kRead && reads_left-- <= 0) throw StorageError("broken", EIO);
+  });
+  EXPECT_THROW(files.update(log), StorageError);
+  reads_left = 1000;
+  EXPECT_TRUE(files.update(log));
+  EXPECT_THAT(log.messages, SizeIs(2));
+  EXPECT_EQ(log.entries, 3U);
+  EXPECT_FALSE(files.update(log));
+
+  // Files that were replaced are read whole, or count as before.
+  write(named(0), scalar("loss", 2, 2));
+  reads_left = 0;
+  EXPECT_THROW(files.update(log), StorageError);
+  EXPECT_EQ(log.entries, 3U);
+  reads_left = 1000;
+  EXPECT_TRUE(files.update(log));
+  EXPECT_THAT(log.metrics.at("loss"), ElementsAre(MetricPoint{2, 2}));
+  EXPECT_THAT(log.messages, IsEmpty());
+  EXPECT_EQ(log.messages_added, 2U);
 }
 
 // --- Files that lie -----------------------------------------------------------------------------

@@ -9,7 +9,7 @@
 
 #include "cli/report/page.h"
 #include "cli/report/report_data.h"
-#include "cli/report/thin.h"
+#include "cli/runs/thin.h"
 #include "cli/view/content/describe_value.h"
 #include "core/text/json.h"
 #include "event_bytes.h"

@@ -11,6 +11,7 @@
 
 #include "cairn/checkpoint/checkpoint.h"
 
+#include "cli/view/clock_text.h"
 #include "testing/sample_checkpoint.h"
 #include "testing/temp_folder.h"
 
@@ -61,6 +62,11 @@ class RunFolder {
            std::filesystem::file_type::not_found;
   }
 
+  // This moment, as FileLogger writes it.
+  static std::string now_in_log() {
+    std::string text = utc_time_text(std::chrono::system_clock::now());
+    return text.replace(text.size() - 1, 1, ".000Z");
+  }
   static std::chrono::system_clock::time_point start() {
     return std::chrono::sys_days(std::chrono::January / 1 / 2026) + std::chrono::hours(12);
   }

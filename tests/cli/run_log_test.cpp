@@ -2,8 +2,10 @@
 #include "cli/runs/run_log.h"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "cairn/error.h"
 
@@ -18,6 +20,11 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 using ::testing::SizeIs;
+
+std::string loss_line(int batch) {
+  return R"({"batch":)" + std::to_string(batch) + R"(,"metric":"loss","value":)" +
+         std::to_string(batch) + "}\n";
+}
 
 struct RunLogTest : ::testing::Test {
   RunLog read(const std::string& text) const {
@@ -157,11 +164,6 @@ struct RunLogReaderTest : RunLogTest {
   RunLogReader reader_{folder_ / "log.jsonl"};
 };
 
-std::string loss_line(int batch) {
-  return R"({"batch":)" + std::to_string(batch) + R"(,"metric":"loss","value":)" +
-         std::to_string(batch) + "}\n";
-}
-
 TEST_F(RunLogReaderTest, ReadsWhatWasAdded) {
   EXPECT_THROW(reader_.update(), NotFoundError);
   std::string text = loss_line(1);
@@ -232,6 +234,83 @@ TEST_F(RunLogReaderTest, EventFilesAreReadOnAfterTheReaderHasMoved) {
   EXPECT_TRUE(reader.update());
   EXPECT_THAT(reader.log().metrics.at("loss"), ElementsAre(MetricPoint{1, 1}, MetricPoint{2, 2}));
   EXPECT_GT(reader.modified(), noon({}) - std::chrono::years(10));
+}
+
+TEST_F(RunLogReaderTest, ALogStaysAsLongAsItsSuccessorCannotBeRead) {
+  EXPECT_TRUE(write(loss_line(1) + R"({"batch":1,"message":"old"})" + "\n"));
+  EXPECT_THROW(write("no log\n"), UsageError);
+  EXPECT_THAT(losses(), ElementsAre(MetricPoint{1, 1}));
+  EXPECT_TRUE(write(R"({"batch":1,"message":"a"})"
+                    "\n"
+                    R"({"batch":2,"message":"b"})"
+                    "\n"));
+  EXPECT_THAT(reader_.log().messages, SizeIs(2));
+  EXPECT_EQ(reader_.log().messages_added, 3U);  // the new log's are new
+}
+
+TEST_F(RunLogReaderTest, ALogThatIsBetterReplacesTheOneThatWasThere) {
+  RunLogReader reader(folder_.path());
+  testing::write_file(folder_ / events::named(0), events::scalar("loss", 1, 1));
+  EXPECT_TRUE(reader.update());
+  testing::write_file(folder_ / "logs-rank1.jsonl", loss_line(2));
+  EXPECT_TRUE(reader.update());
+  EXPECT_THAT(reader.log().metrics.at("loss"), ElementsAre(MetricPoint{2, 2}));
+  EXPECT_FALSE(reader.update());
+  testing::write_file(folder_ / "logs-rank0.jsonl", loss_line(3));
+  EXPECT_TRUE(reader.update());
+  EXPECT_EQ(reader.log().path, folder_ / "logs-rank0.jsonl");
+  EXPECT_THAT(reader.log().metrics.at("loss"), ElementsAre(MetricPoint{3, 3}));
+  testing::write_file(folder_ / "another.jsonl", loss_line(4));
+  EXPECT_FALSE(reader.update());
+}
+
+TEST_F(RunLogReaderTest, OnlyFilesThatAreLogsCount) {
+  std::filesystem::create_directory(folder_ / "folder.jsonl");
+  ASSERT_EQ(mkfifo((folder_ / "pipe.jsonl").c_str(), 0600), 0);
+  testing::write_file(folder_ / "train.csv", "age,height\n1,2\n");
+  testing::write_file(folder_ / "train.jsonl", "{\"text\":\"hello\"}\n");
+  EXPECT_FALSE(has_run_log(folder_.path()));
+  EXPECT_THROW(read_run_log(folder_.path()), NotFoundError);
+  testing::write_file(folder_ / "elsewhere", loss_line(1));
+  std::filesystem::create_symlink("elsewhere", folder_ / "log.jsonl");
+  EXPECT_EQ(read_run_log(folder_.path()).path, folder_ / "log.jsonl");
+  testing::write_file(folder_ / "other.jsonl", "");
+  EXPECT_THROW(read_run_log(folder_.path()), UsageError);
+}
+
+TEST_F(RunLogTest, ABatchThatIsTooLargeIsNoNumber) {
+  const RunLog log = read(R"({"batch":9223372036854775808,"metric":"loss","value":1})"
+                          "\n"
+                          R"({"batch":9223372036854775807,"metric":"loss","value":1})"
+                          "\n");
+  EXPECT_EQ(log.passed_over, 1U);
+  EXPECT_EQ(log.metrics.at("loss")[0].batch, std::numeric_limits<std::int64_t>::max());
+}
+
+TEST_F(RunLogTest, ALineThatIsTooDeepIsPassedOver) {
+  const auto hyperparameter = [](std::size_t depth) {
+    return R"({"hyperparameter":"deep","value":)" + std::string(depth, '[') +
+           std::string(depth, ']') + "}\n";
+  };
+  const RunLog log =
+      read(hyperparameter(300'000) + hyperparameter(100) + loss_line(1) +
+           R"({"hyperparameter":"text","value":"\"[[[["})" + "\n" + hyperparameter(99));
+  EXPECT_EQ(log.passed_over, 2U);
+  EXPECT_EQ(log.entries, 3U);
+  EXPECT_EQ(log.hyperparameters.at("deep"), std::string(99, '[') + std::string(99, ']'));
+}
+
+TEST_F(RunLogReaderTest, ALineOfManyMegabytesIsPassedOverOnce) {
+  const std::uintmax_t size = std::uintmax_t{150} << 20;
+  testing::write_file(folder_ / "log.jsonl", "{");
+  std::filesystem::resize_file(folder_ / "log.jsonl", size);  // a hole
+  EXPECT_TRUE(reader_.update());
+  EXPECT_EQ(reader_.log().passed_over, 1U);
+  EXPECT_EQ(reader_.log().first_passed_over, 1U);
+  std::ofstream(folder_ / "log.jsonl", std::ios::app) << "\n" << loss_line(1);
+  EXPECT_TRUE(reader_.update());
+  EXPECT_THAT(losses(), ElementsAre(MetricPoint{1, 1}));
+  EXPECT_EQ(reader_.log().passed_over, 1U);
 }
 
 TEST_F(RunLogReaderTest, ReadsLinesThatAreLongerThanAPiece) {

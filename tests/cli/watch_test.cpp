@@ -96,7 +96,8 @@ TEST_F(WatchTest, ARunThatWasInterruptedOrKilledEndsWithOne) {
   then_logs(event_line("close", 20));
   EXPECT_EQ(watch().code, kNegativeAnswer);
 
-  folder_.write(kLogName, kBegin);
+  folder_.write(kLogName, R"({"time":")" + RunFolder::now_in_log() +
+                              R"(","batch":0,"event":"fit_start"})" + "\n");
   testing::OtherProcess process([&] {
     static const auto held = take_run_lock(
         posix_file_system(), {.folder = folder_.path(), .run_name = "run", .job = "job"});
@@ -105,6 +106,31 @@ TEST_F(WatchTest, ARunThatWasInterruptedOrKilledEndsWithOne) {
   const Answer killed = watch();
   EXPECT_EQ(killed.code, kNegativeAnswer);
   EXPECT_THAT(killed.out, HasSubstr("killed: its process has ended"));
+}
+
+TEST_F(WatchTest, ARunThatComesBackIsFollowed) {
+  then_logs(event_line("close", 20));
+  then_nothing(1);
+  then_logs(event_line("fit_start", 20));
+  then_logs(event_line("fit_end", 90));
+  const Answer answer = watch({"--restarts"});
+  EXPECT_EQ(answer.code, kDone);
+  EXPECT_THAT(answer.out, HasSubstr("interrupted, waiting for the next start"));
+  EXPECT_EQ(pauses_.left(), 0U);
+
+  folder_.write(kLogName, kBegin + event_line("close", 20));
+  then_nothing(6);
+  EXPECT_EQ(watch({"--restarts", "--silence", "12s"}).code, kNegativeAnswer);
+  EXPECT_EQ(pauses_.left(), 0U);
+}
+
+TEST_F(WatchTest, TheMessagesOfANewLogAreNewOnes) {
+  log(folder_, message_of(1, "one") + message_of(2, "two") + message_of(3, "three"));
+  then([&] {
+    folder_.write(kLogName, event_line("fit_start", 0) + message_of(1, "four") +
+                                message_of(2, "five") + event_line("fit_end", 9));
+  });
+  EXPECT_THAT(watch().out, AllOf(HasSubstr("four"), HasSubstr("five")));
 }
 
 TEST_F(WatchTest, ASilentRunEndsWithOne) {
@@ -145,6 +171,9 @@ TEST_F(WatchTest, ARunThatIsNotThereIsAnErrorOrWaitedFor) {
   const Answer waited = watch({"--wait"});
   EXPECT_EQ(waited.code, kDone);
   EXPECT_THAT(waited.out, HasSubstr("nothing is there yet"));
+  std::filesystem::remove(folder_ / kLogName);
+  then([&] { folder_.write(kLogName, kBegin + event_line("fit_end", 90)); });
+  EXPECT_THAT(watch({"--wait", "--json"}).out, HasSubstr(R"("missing":true)"));
 }
 
 TEST_F(WatchTest, SeveralRunsEndTogether) {
@@ -167,8 +196,10 @@ TEST_F(WatchTest, AsJsonEachChangeIsAnObjectInALine) {
   const Answer answer = watch({"--json"});
   std::istringstream out(answer.out);
   std::vector<std::string> states;
-  for (std::string line; std::getline(out, line);)
+  for (std::string line; std::getline(out, line);) {
     states.push_back(nlohmann::json::parse(line).at("state"));
+    EXPECT_EQ(nlohmann::json::parse(line).at("missing"), false);
+  }
   EXPECT_THAT(states, ElementsAre("training", "finished"));
 }
 
@@ -209,7 +240,8 @@ TEST_F(WatchTest, FollowsARunOverSftp) {
   EXPECT_EQ(pause_time() - before, std::chrono::seconds(90));  // three pauses of a far place
 }
 
-TEST_F(WatchTest, AnIntervalIsAtLeastASecond) {
+TEST_F(WatchTest, AnIntervalIsBetweenASecondAndADay) {
+  EXPECT_EQ(watch({"--interval", "365000d"}).code, kFailed);
   EXPECT_EQ(watch({"--interval", "0s"}).code, kFailed);
   EXPECT_EQ(watch({"--interval", "often"}).code, kFailed);
   then_nothing(1);
@@ -272,6 +304,42 @@ TEST_F(RunViewTest, FitsIntoAnyTerminal) {
     EXPECT_LT(lines.size(), 24U);
   }
   EXPECT_GT(view({.columns = 80, .rows = 40}).size(), view({.columns = 80, .rows = 20}).size());
+}
+
+TEST_F(RunViewTest, RunsWithoutRoomAreCountedAndBadOnesComeFirst) {
+  RunStatus bad;
+  bad.name = "bad";
+  bad.state = RunState::kKilled;
+  std::vector<ViewedRun> runs(30, ViewedRun{.status = other_});
+  runs.push_back({.status = bad});
+  const TerminalSize size = {.columns = 80, .rows = 24};
+  const auto lines = fitting_view_of(runs, size, console_);
+  EXPECT_LT(lines.size(), 24U);
+  EXPECT_EQ(lines.front(), "bad");
+  std::size_t shown = 1;
+  for (const std::string& line : lines)
+    shown += line == "second" ? 1 : 0;
+  EXPECT_EQ(lines.back(), "and " + std::to_string(31 - shown) + " more runs");
+  EXPECT_EQ(fitting_view_of({{.status = bad}}, size, console_).front(), "bad");
+  EXPECT_THAT(joined_lines(view_of(runs, size, console_)), HasSubstr("\nbad\n"));
+}
+
+TEST_F(RunViewTest, ValuesWithoutRoomAreCountedAndCountersComeLast) {
+  status_.values = {{"loss/train/total", {1, 1}}, {"time/batch", {1, 1}}};
+  for (int i = 0; i < 40; ++i)
+    status_.values.push_back({"value" + std::to_string(i), {1, 1}});
+  const std::string text = joined_lines(view({.columns = 61, .rows = 40}));
+  EXPECT_THAT(text, HasSubstr(" more\n"));
+  EXPECT_THAT(text, Not(HasSubstr("time/batch")));
+  status_.values = {{"time/batch", {1, 1}}, {"x", {1, 2}}};
+  EXPECT_EQ(main_value(status_)->metric, "x");
+}
+
+TEST_F(RunViewTest, ASpikeOfALongRunIsInThePlot) {
+  curve_.clear();
+  for (int batch = 1; batch <= 100'000; ++batch)
+    curve_.push_back({batch, batch == 54'321 ? 1234.0 : 1.0});
+  EXPECT_THAT(joined_lines(view({.columns = 80, .rows = 40})), HasSubstr("1234 "));
 }
 
 TEST_F(RunViewTest, WhatWentWrongIsRed) {

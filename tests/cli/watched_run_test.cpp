@@ -12,6 +12,8 @@
 #include "checkpoint/folder/run_lock.h"
 #include "cli/view/clock_text.h"
 #include "core/text/json.h"
+#include "core/text/json_text.h"
+#include "io/machine.h"
 #include "run_folder.h"
 #include "testing/other_process.h"
 
@@ -124,6 +126,47 @@ TEST_F(WatchedRunTest, ADamagedCheckpointIsNotTheNewest) {
   EXPECT_EQ(status.newest->name, RunFolder::name(30));
 }
 
+TEST_F(WatchedRunTest, ACheckpointIsOpenedAgainOnlyIfItIsAnother) {
+  const auto save = [&](const std::string& name, std::int64_t batch) {
+    std::filesystem::rename(folder_ / folder_.save(batch), folder_ / name);
+    folder_.set_time(name, RunFolder::start());
+  };
+  save("model.pt", 20);  // no position in its name
+  run_.look();
+  EXPECT_EQ(run_.status().newest->info.timestamp->batch, 20);
+  // With the same size and time the damage is not seen, so the file was not opened.
+  const std::string good = testing::read_file(folder_ / "model.pt");
+  folder_.write("model.pt", std::string(good.size(), 'x'));
+  folder_.set_time("model.pt", RunFolder::start());
+  run_.look();
+  EXPECT_EQ(run_.status().newest->name, "model.pt");
+  folder_.write("model.pt", std::string(good.size() + 1, 'x'));
+  folder_.set_time("model.pt", RunFolder::start());
+  run_.look();
+  EXPECT_FALSE(run_.status().newest);
+}
+
+TEST_F(WatchedRunTest, OfManyFoldersThoseThatChangedLastAreLookedInto) {
+  constexpr int kFolders = 20;
+  for (int i = 1; i <= kFolders; ++i) {
+    const std::string name = RunFolder::name(i);
+    const std::string folder = "f" + std::to_string(i);
+    folder_.save(i);
+    std::filesystem::create_directory(folder_ / folder);
+    std::filesystem::rename(folder_ / name, folder_ / (folder + "/" + name));
+    folder_.set_time(folder, RunFolder::start() + std::chrono::minutes(i));
+  }
+  run_.look();
+  EXPECT_EQ(run_.status().newest->name, RunFolder::name(kFolders));
+  EXPECT_EQ(run_.status().checkpoints, 16U);
+  EXPECT_EQ(run_.status().folders_left_out, 4U);
+  folder_.save(30);
+  std::filesystem::rename(folder_ / RunFolder::name(30), folder_ / ("f1/" + RunFolder::name(30)));
+  run_.look();
+  EXPECT_EQ(run_.status().newest->name, RunFolder::name(30));
+  EXPECT_EQ(run_.status().folders_left_out, 4U);
+}
+
 TEST_F(WatchedRunTest, ARunWithoutALogIsKnownByItsCheckpoints) {
   folder_.save(20);
   run_.look();
@@ -165,21 +208,64 @@ TEST_F(WatchedRunTest, WhatCannotBeReadNowIsAProblemAndNotTheEnd) {
   EXPECT_EQ(run_.status().problem, "");
 }
 
+// A lock, as the start of a run at that time writes it. No process has the number.
+std::string lock_text(const std::string& started) {
+  const Json holder = {{"run_name", "run"},
+                       {"pid", 999'999'999},
+                       {"host", node_name()},
+                       {"started", started},
+                       {"job", "job"}};
+  return json_text(holder, -1);
+}
+const std::string kLockOfRun = lock_text("2026-01-31T12:00:01Z");
+
+TEST_F(WatchedRunTest, OnlyTheKernelSaysThatTheProcessHasEnded) {
+  const std::string path = folder_ / ".cairn-lock-1";
+  testing::OtherProcess process(
+      [&] { static const auto held = posix_file_system().lock_file(path, kLockOfRun).held; });
+  EXPECT_EQ(state_after(kBegun), RunState::kTraining);
+  process.kill();
+  EXPECT_EQ(state_after(kBegun), RunState::kKilled);
+  EXPECT_EQ(testing::read_file(path), kLockOfRun);
+  // It is not asked again about this holder, because that may hold up a new start.
+  const FileLock next = posix_file_system().lock_file(path, kLockOfRun);
+  EXPECT_NE(next.held, nullptr);
+  EXPECT_EQ(state_after(kBegun), RunState::kKilled);
+}
+
+TEST_F(WatchedRunTest, LocksOfOtherRunsSayNothing) {
+  folder_.write(".cairn-lock-1", lock_text("2026-01-31T11:00:00Z"));
+  folder_.write(".cairn-lock-2", lock_text("2026-01-31T13:00:00Z"));
+  EXPECT_EQ(state_after(kBegun), RunState::kTraining);
+  const testing::OtherProcess other([&] {
+    static const auto held = take_run_lock(
+        posix_file_system(), {.folder = folder_.path(), .run_name = "other", .job = "job"});
+  });
+  folder_.write(".cairn-lock-1", kLockOfRun);
+  EXPECT_EQ(state_after(kBegun), RunState::kKilled);
+  EXPECT_EQ(state_after(kBegun + event("50", 20, "fit_end")), RunState::kFinished);
+}
+
 TEST_F(WatchedRunTest, AProcessThatEndedWithoutAWordWasKilled) {
   const auto hold = [&] {
     static const auto held = take_run_lock(
         posix_file_system(), {.folder = folder_.path(), .run_name = "run", .job = "job"});
   };
   testing::OtherProcess process(hold);
-  EXPECT_EQ(state_after(kBegun), RunState::kTraining);
+  const std::string begun =
+      R"({"time":")" + RunFolder::now_in_log() + R"(","batch":0,"event":"fit_start"})" + "\n";
+  EXPECT_EQ(state_after(begun), RunState::kTraining);
   process.kill();
-  EXPECT_EQ(state_after(kBegun), RunState::kKilled);
+  EXPECT_EQ(state_after(begun), RunState::kKilled);
+  // A killed run that resumed and was killed again. It logged messages before its fit_start.
+  const std::string message =
+      R"({"time":")" + RunFolder::now_in_log() + R"(","batch":10,"message":"resuming"})" + "\n";
+  EXPECT_EQ(state_after(kBegun + message + begun), RunState::kKilled);
   // The next start of the run has not taken the lock yet.
   const std::string now =
       R"({"time":"2199-01-01T00:00:00.000Z","batch":20,"message":"still training"})"
       "\n";
-  EXPECT_EQ(state_after(kBegun + now + event("50", 20, "fit_start")), RunState::kTraining);
-  EXPECT_EQ(state_after(kBegun + event("50", 20, "fit_end")), RunState::kFinished);
+  EXPECT_EQ(state_after(begun + now + event("50", 20, "fit_start")), RunState::kTraining);
 }
 
 TEST_F(WatchedRunTest, AsJsonNamesOfTheLogAreValues) {

@@ -114,9 +114,10 @@ class Listing {
     });
     std::size_t opened = 0;
     for (ListedCheckpoint& listed : found_) {
-      const bool is_enough = (limits.files > 0 && opened >= limits.files) ||
+      const bool is_enough = limits.opens_nothing || (limits.files > 0 && opened >= limits.files) ||
                              (limits.expanded_bytes > 0 && expanded_ >= limits.expanded_bytes);
-      if (is_enough || is_known_by_name(listed)) {
+      // A device or a pipe is not opened anyway.
+      if ((is_enough && !is_special_.at(listed.name)) || is_known_by_name(listed)) {
         list_unopened(std::move(listed));
       } else {
         ++opened;

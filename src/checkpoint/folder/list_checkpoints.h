@@ -54,6 +54,7 @@ struct ListLimits {
   // expanded bytes of compressed files after which no more are opened
   std::uint64_t expanded_bytes = 0;
   bool names_first = false;  // files with names of checkpoints come first
+  bool opens_nothing = false;
 };
 
 struct ListOptions {

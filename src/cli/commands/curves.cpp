@@ -130,7 +130,7 @@ Json json_of(const RunLog& log, const std::vector<std::string>& metrics) {
 // Another kind of file that happens to begin like a log.
 void check_is_log(const RunLog& log) {
   if (log.entries > 0 || log.passed_over == 0) return;
-  if (!log.problem.empty()) {
+  if (log.kind == LogKind::kEventFiles) {
     throw CorruptError("nothing in the event files of " + log.path + " can be read; the first is " +
                        log.problem);
   }

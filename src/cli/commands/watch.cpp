@@ -31,6 +31,7 @@ using LookTime = std::chrono::steady_clock::time_point;
 
 constexpr seconds kNearInterval{2};
 constexpr seconds kFarInterval{30};
+constexpr seconds kLongestInterval{86400};
 constexpr std::size_t kFirstMessages = 5;     // of each run, when the command starts
 constexpr std::size_t kMessagesOfALook = 20;  // of each run, at one look
 
@@ -40,13 +41,24 @@ struct WatchArgs {
   std::string silence;
   bool once = false;
   bool wait = false;
+  bool restarts = false;
 };
+
+// When a run counts as ended.
+struct EndingRules {
+  std::optional<seconds> silence = std::nullopt;
+  bool restarts = false;  // a run that was interrupted or killed comes back
+};
+
+enum class Ending : std::uint8_t { kNotYet, kGood, kBad };
 
 // A run, and when something was last heard of it.
 class Listened {
  public:
-  Listened(const RunPlaces& places, std::optional<seconds> interval)
-      : run_(places), interval_(interval.value_or(run_.is_far() ? kFarInterval : kNearInterval)) {}
+  Listened(const RunPlaces& places, std::optional<seconds> interval, EndingRules rules)
+      : run_(places),
+        rules_(rules),
+        interval_(interval.value_or(run_.is_far() ? kFarInterval : kNearInterval)) {}
 
   // Returns whether the status is another now. If `may_be_missing`, the run may not be there yet.
   bool look(bool may_be_missing) {
@@ -54,8 +66,9 @@ class Listened {
     bool has_changed = false;
     try {
       has_changed = run_.look();
-    } catch (const NotFoundError&) {
-      if (!may_be_missing) throw;
+    } catch (const NotFoundError& error) {
+      if (!may_be_missing)
+        throw NotFoundError(std::string(error.what()) + ". `cairn watch --wait` waits for it");
       is_missing_ = true;
     }
     note_signs();
@@ -66,35 +79,44 @@ class Listened {
   // Messages since the last call.
   std::vector<RunMessage> take_messages() {
     if (run_.log() == nullptr) return {};
-    const std::vector<RunMessage>& all = run_.log()->messages;
-    const std::size_t known = std::min(told_, all.size());  // fewer: the log is another one
-    const std::size_t most = told_ == 0 ? kFirstMessages : kMessagesOfALook;
-    const std::size_t first = all.size() - std::min(all.size() - known, most);
-    told_ = all.size();
-    return {all.begin() + static_cast<std::ptrdiff_t>(first), all.end()};
+    const RunLog& log = *run_.log();
+    const std::uint64_t most = told_ == 0 ? kFirstMessages : kMessagesOfALook;
+    const std::uint64_t count =
+        std::min({log.messages_added - told_, most, std::uint64_t{log.messages.size()}});
+    told_ = log.messages_added;
+    return {log.messages.end() - static_cast<std::ptrdiff_t>(count), log.messages.end()};
   }
 
-  ViewedRun viewed(std::optional<seconds> silence) const {
+  ViewedRun viewed() const {
     const RunLog* const log = run_.log();
     const LatestValue* const value = main_value(status());
     const bool has_curve = log != nullptr && value != nullptr;
     return {.status = status(),
             .curve = has_curve ? &log->metrics.at(value->metric) : nullptr,
             .age = age(),
-            .is_silent = is_silent(silence),
-            .is_missing = is_missing_};
+            .is_silent = is_silent(),
+            .is_missing = is_missing_,
+            .is_awaited = ending() == Ending::kNotYet && has_ended(status().state)};
   }
   const RunStatus& status() const { return run_.status(); }
-  bool is_silent(std::optional<seconds> silence) const {
-    return silence && !has_ended(status().state) && age() >= *silence;
+  bool is_silent() const {
+    const RunState state = status().state;
+    const bool may_go_on = rules_.restarts ? state != RunState::kFinished : !has_ended(state);
+    // The next start of a run that has ended has its time from now on.
+    const seconds quiet = has_ended(state) ? age() - age_then_ : age();
+    return rules_.silence && may_go_on && quiet >= *rules_.silence;
   }
-  bool is_over(std::optional<seconds> silence) const {
-    return has_ended(status().state) || is_silent(silence);
+  bool is_missing() const { return is_missing_; }
+  Ending ending() const {
+    const RunState state = status().state;
+    if (state == RunState::kFinished) return Ending::kGood;
+    if (is_silent()) return Ending::kBad;
+    return has_ended(state) && !rules_.restarts ? Ending::kBad : Ending::kNotYet;
   }
-  // Whether is_over() is another than at the last call.
-  bool has_begun_or_ended(std::optional<seconds> silence) {
-    const bool was_over = std::exchange(was_over_, is_over(silence));
-    return was_over_ != was_over;
+  // Whether ending() is another than at the last call.
+  bool has_begun_or_ended() {
+    const Ending before = std::exchange(ending_, ending());
+    return ending_ != before;
   }
   LookTime next_look() const { return next_look_; }
 
@@ -117,11 +139,12 @@ class Listened {
   }
 
   WatchedRun run_;
+  EndingRules rules_;
   seconds interval_;
   LookTime next_look_ = {};
   bool is_missing_ = false;
-  bool was_over_ = false;
-  std::size_t told_ = 0;  // messages
+  Ending ending_ = Ending::kNotYet;
+  std::uint64_t told_ = 0;  // RunLog::messages_added at the last take_messages()
   std::optional<std::tuple<std::optional<LogTime>, std::int64_t, std::size_t>> signs_;
   LookTime heard_ = pause_time();
   seconds age_then_{0};
@@ -132,17 +155,18 @@ class Watch {
   Watch(const WatchArgs& args, Console& console) : args_(args), console_(console) {
     std::optional<seconds> interval;
     if (!args.interval.empty()) interval = parse_duration(args.interval);
-    if (interval && *interval < seconds(1))
+    if (interval && (*interval < seconds(1) || *interval > kLongestInterval))
       throw UsageError("--interval " + args.interval +
-                       ": at least a second lies between two looks");
-    if (!args.silence.empty()) silence_ = parse_duration(args.silence);
+                       ": between two looks lies at least a second, and at most a day");
+    EndingRules rules = {.restarts = args.restarts};
+    if (!args.silence.empty()) rules.silence = parse_duration(args.silence);
     for (const RunPlaces& places : places_of(args.runs))
-      runs_.push_back(std::make_unique<Listened>(places, interval));
+      runs_.push_back(std::make_unique<Listened>(places, interval, rules));
   }
 
   int run() {
     look();
-    while (!args_.once && !all_of(&Watch::is_over)) {
+    while (!args_.once && has(Ending::kNotYet)) {
       const LookTime next = (*std::ranges::min_element(runs_, {}, [](const auto& run) {
                               return run->next_look();
                             }))->next_look();
@@ -151,15 +175,12 @@ class Watch {
                           std::chrono::milliseconds(0)));
       look();
     }
-    return all_of(args_.once ? &Watch::is_well : &Watch::is_finished) ? kDone : kNegativeAnswer;
+    return has(Ending::kBad) ? kNegativeAnswer : kDone;
   }
 
  private:
-  bool is_over(const Listened& run) const { return run.is_over(silence_); }
-  bool is_finished(const Listened& run) const { return run.status().state == RunState::kFinished; }
-  bool is_well(const Listened& run) const { return !is_over(run) || is_finished(run); }
-  bool all_of(bool (Watch::*holds)(const Listened&) const) const {
-    return std::ranges::all_of(runs_, [&](const auto& run) { return (this->*holds)(*run); });
+  bool has(Ending ending) const {
+    return std::ranges::any_of(runs_, [&](const auto& run) { return run->ending() == ending; });
   }
 
   // Looks at the runs whose turn it is, and shows what is new.
@@ -169,7 +190,7 @@ class Watch {
     for (const auto& run : runs_) {
       if (pause_time() < run->next_look()) continue;
       const bool has_changed = run->look(args_.wait && !args_.once);
-      if (run->has_begun_or_ended(silence_) || has_changed) changed.push_back(run.get());
+      if (run->has_begun_or_ended() || has_changed) changed.push_back(run.get());
       for (const RunMessage& message : run->take_messages())
         messages.push_back(message_line(message, runs_.size() > 1 ? run->status().name : ""));
     }
@@ -189,15 +210,15 @@ class Watch {
   std::vector<std::string> view() const {
     std::vector<ViewedRun> viewed;
     for (const auto& run : runs_)
-      viewed.push_back(run->viewed(silence_));
-    return view_of(viewed,
-                   console_.screen == nullptr ? TerminalSize{80, 24} : console_.screen->size(),
-                   console_);
+      viewed.push_back(run->viewed());
+    if (console_.screen == nullptr) return view_of(viewed, {80, 24}, console_);
+    const TerminalSize size = console_.screen->size();
+    return args_.once ? view_of(viewed, size, console_) : fitting_view_of(viewed, size, console_);
   }
   std::vector<std::string> lines_of_changed(const std::vector<const Listened*>& changed) const {
     std::vector<std::string> lines;
     for (const Listened* run : changed)
-      lines.push_back(line_of(run->viewed(silence_)));
+      lines.push_back(line_of(run->viewed()));
     return lines;
   }
   void print(const std::vector<std::string>& lines) {
@@ -206,20 +227,20 @@ class Watch {
   }
   void print_bad(const std::vector<const Listened*>& changed) {
     for (const Listened* run : changed) {
-      if (!is_well(*run)) console_.out << line_of(run->viewed(silence_)) << "\n";
+      if (run->ending() == Ending::kBad) console_.out << line_of(run->viewed()) << "\n";
     }
   }
   void print_json(const std::vector<const Listened*>& changed) {
     for (const Listened* run : changed) {
       Json shown = status_json(run->status());
-      shown["silent"] = run->is_silent(silence_);
+      shown["silent"] = run->is_silent();
+      shown["missing"] = run->is_missing();
       console_.out << json_text(shown, -1) << "\n";
     }
   }
 
   const WatchArgs& args_;
   Console& console_;
-  std::optional<seconds> silence_;
   std::vector<std::unique_ptr<Listened>> runs_;
 };
 
@@ -236,6 +257,9 @@ Run define_watch(CLI::App& app) {
                  "a run that writes nothing for this time, such as 15m, counts as ended badly")
       ->type_name("DURATION");
   app.add_flag("--once", options->once, "show the runs as they are now, and end");
+  app.add_flag("--restarts", options->restarts,
+               "a run that was interrupted or killed comes back: only its finish or --silence ends "
+               "it");
   app.add_flag("--wait", options->wait, "wait for runs that are not there yet");
   app.footer(
       "Reads only what the runs write: their logs and their folders. A terminal shows the "

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "checkpoint/open/source.h"
-#include "cli/report/thin.h"
+#include "cli/runs/thin.h"
 #include "core/text/json.h"
 #include "core/text/json_text.h"
 

@@ -8,6 +8,7 @@
 
 #include "checkpoint/folder/list_checkpoints.h"
 #include "cli/runs/event_records.h"
+#include "cli/runs/read_again.h"
 #include "core/text/printable.h"
 #include "io/file.h"
 #include "storage/listing.h"
@@ -89,16 +90,6 @@ bool has_event_files(ObjectStore& store, const std::string& folder) {
   }
 }
 
-// A file may be a link.
-std::optional<ObjectInfo> file_info(ObjectStore& store, const std::string& folder,
-                                    const ListedName& listed) {
-  auto info = info_of(store, folder, listed);
-  if (info && info->type == ObjectInfo::Type::kPointer)
-    info = store.stat(join_path(folder, listed.name));
-  if (!info || info->type != ObjectInfo::Type::kObject) return std::nullopt;
-  return info;
-}
-
 std::optional<LogTime> time_of(double since_1970) {
   constexpr double kYear2255 = 9e9;  // a time_point of nanoseconds ends soon after
   if (!(since_1970 > 0 && since_1970 < kYear2255)) return std::nullopt;
@@ -109,6 +100,15 @@ std::optional<LogTime> time_of(double since_1970) {
 
 bool is_event_file_name(std::string_view name) {
   return name.find(kInName) != std::string_view::npos;
+}
+
+std::optional<ObjectInfo> file_info(ObjectStore& store, const std::string& folder,
+                                    const ListedName& listed) {
+  auto info = info_of(store, folder, listed);
+  if (info && info->type == ObjectInfo::Type::kPointer)
+    info = store.stat(join_path(folder, listed.name));
+  if (!info || info->type != ObjectInfo::Type::kObject) return std::nullopt;
+  return info;
 }
 
 std::vector<std::string> event_folders(ObjectStore& store, const std::string& folder,
@@ -144,15 +144,27 @@ EventFiles::EventFiles(std::shared_ptr<ObjectStore> store, std::string folder, s
 
 bool EventFiles::update(RunLog& log) {
   const Found found = find();
-  bool is_changed = is_anew(found);
-  if (is_changed) forget(log);
+  if (is_anew(found)) {
+    EventFiles fresh(store_, folder_, name_);
+    RunLog read = begun_anew(log);
+    fresh.has_news_ = true;
+    fresh.read_new(found, read);
+    // The points keep their places in memory, so `series_` stays valid.
+    log = std::move(read);
+    *this = std::move(fresh);
+  } else {
+    read_new(found, log);
+  }
+  if (has_news_) sum_up(log);
+  return std::exchange(has_news_, false);
+}
+
+void EventFiles::read_new(const Found& found, RunLog& log) {
   for (const auto& [key, info] : found) {
     modified_ = std::max(modified_, info.modified);
     Progress& progress = files_[key];
-    if (info.size > progress.size && read(key, progress, log)) is_changed = true;
+    if (info.size > progress.size) read(key, progress, log);
   }
-  if (is_changed) sum_up(log);
-  return is_changed;
 }
 
 EventFiles::Found EventFiles::find() const {
@@ -182,25 +194,24 @@ bool EventFiles::is_anew(const Found& found) const {
   });
 }
 
-void EventFiles::forget(RunLog& log) {
-  log = RunLog{.path = log.path};
-  files_.clear();
-  newest_ = {};
-  series_.clear();
-  starts_ = {};
+void EventFiles::read(const Key& key, Progress& progress, RunLog& log) {
+  read_again(progress.offset, [&] { read_added(key, progress, log); });
 }
 
-bool EventFiles::read(const Key& key, Progress& progress, RunLog& log) {
+// Notes after each record that it was read, so that no error makes it be read twice.
+void EventFiles::read_added(const Key& key, Progress& progress, RunLog& log) {
   std::shared_ptr<const ByteSource> source;
   try {
     source = store_->open(join_path(folder_, key.second));
   } catch (const NotFoundError&) {
-    return false;  // removed since it was listed
+    return;  // removed since it was listed
   }
   newest_ = std::max(newest_, key);
   EventRecords records(*source, progress.offset);
   EventRecords::Found found = records.next();
   for (; found == EventRecords::Found::kRecord; found = records.next()) {
+    progress.offset = records.offset();
+    has_news_ = true;
     if (const auto event = event_of(records.data())) {
       ++log.entries;
       add(key, progress, *event, log);
@@ -210,11 +221,8 @@ bool EventFiles::read(const Key& key, Progress& progress, RunLog& log) {
     }
   }
   const bool is_damaged = found == EventRecords::Found::kDamaged;
-  const bool is_changed = progress.offset != records.offset() || progress.is_damaged != is_damaged;
-  progress.is_damaged = is_damaged;
-  progress.offset = records.offset();
+  if (is_damaged != std::exchange(progress.is_damaged, is_damaged)) has_news_ = true;
   progress.size = source->size();
-  return is_changed;
 }
 
 void EventFiles::add(const Key& key, Progress& progress, const LoggedEvent& event, RunLog& log) {
@@ -225,9 +233,9 @@ void EventFiles::add(const Key& key, Progress& progress, const LoggedEvent& even
   for (const auto& [tag, number] : event.scalars)
     add_scalar(tag, {event.step, number}, is_late, log);
   for (const auto& [tag, text] : event.texts) {
-    log.messages.push_back({.batch = event.step,
-                            .text = std::string(tag) + ": " + std::string(text),
-                            .time = time_of(event.seconds)});
+    keep_message(log, {.batch = event.step,
+                       .text = std::string(tag) + ": " + std::string(text),
+                       .time = time_of(event.seconds)});
   }
   for (const auto& [name, value] : event.hyperparameters)
     log.hyperparameters[name] = value;

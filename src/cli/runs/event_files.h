@@ -22,6 +22,10 @@ namespace cairn::cli {
 // Whether TensorBoard would look for events in a file of that name.
 bool is_event_file_name(std::string_view name);
 
+// Describes a file, or the file that a link points at. nullopt: it is no file, or gone.
+std::optional<ObjectInfo> file_info(ObjectStore& store, const std::string& folder,
+                                    const ListedName& listed);
+
 // The folders with event files: `folder` alone, if its entries have some, or else those directly in
 // it. Looks into twenty of them at most, and into no checkpoint. Throws StorageError.
 std::vector<std::string> event_folders(ObjectStore& store, const std::string& folder,
@@ -60,7 +64,8 @@ class EventFiles {
   // Adds to `log` what was written since the last call. It must be the same log each time, or the
   // one that it was moved to. If a file is shorter than before or gone, everything is read anew: a
   // run that resumes cuts off what was logged after its checkpoint. Returns whether the log
-  // changed. Throws NotFoundError, StorageError.
+  // changed. Throws NotFoundError, StorageError. After an error the log is as good as before, or
+  // has some records more, and the next call goes on from there.
   bool update(RunLog& log);
   // When something last wrote to a file, by the clock of the store.
   LogTime modified() const { return modified_; }
@@ -85,8 +90,9 @@ class EventFiles {
   using Found = std::map<Key, ObjectInfo>;
   Found find() const;
   bool is_anew(const Found& found) const;
-  void forget(RunLog& log);
-  bool read(const Key& key, Progress& progress, RunLog& log);
+  void read_new(const Found& found, RunLog& log);
+  void read(const Key& key, Progress& progress, RunLog& log);
+  void read_added(const Key& key, Progress& progress, RunLog& log);
   void add(const Key& key, Progress& progress, const LoggedEvent& event, RunLog& log);
   void add_scalar(std::string_view tag, const MetricPoint& point, bool is_late, RunLog& log);
   void add_start(std::int64_t step, RunLog& log);
@@ -100,7 +106,8 @@ class EventFiles {
   std::string name_;
   std::map<Key, Progress> files_;
   LogTime modified_ = {};
-  Key newest_;  // of the files that were read
+  Key newest_;             // of the files that were read
+  bool has_news_ = false;  // the log changed since sum_up()
   std::unordered_map<std::string, Series, TextHash> series_;
   HidingStarts starts_;
 };

@@ -31,6 +31,10 @@ class NewestCheckpoint {
   const std::vector<std::string>& folders() const { return folders_; }
 
  private:
+  struct Opened {
+    ListedCheckpoint listed;  // before it was looked into
+    ListedCheckpoint looked;
+  };
   std::optional<ListedCheckpoint> looked_into(const ListedCheckpoint& listed);
 
   std::shared_ptr<ObjectStore> store_;
@@ -38,7 +42,7 @@ class NewestCheckpoint {
   std::optional<ListedCheckpoint> newest_ = std::nullopt;
   std::size_t count_ = 0;
   std::vector<std::string> folders_ = {};
-  std::map<std::string, ListedCheckpoint> opened_ = {};  // by path, as the last look left them
+  std::map<std::string, Opened> opened_ = {};  // by path, as the last look left them
 };
 
 }  // namespace cairn::cli

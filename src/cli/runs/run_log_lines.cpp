@@ -15,6 +15,9 @@
 namespace cairn::cli {
 namespace {
 
+// FileLogger writes a few levels. Code that turns JSON into text calls itself for each level.
+constexpr int kDeepest = 100;
+
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 template <class Number>
@@ -23,6 +26,14 @@ std::optional<Number> number_in(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return number;
+}
+
+// nullopt: no integer, or one that has no room in 64 bits with a sign.
+std::optional<std::int64_t> integer_in(const Json& value) {
+  if (!value.is_number_integer()) return std::nullopt;
+  constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() > kMost) return std::nullopt;
+  return value.get<std::int64_t>();
 }
 
 // Reads "2026-01-31T09:30:00.125Z", as FileLogger writes it.
@@ -73,13 +84,13 @@ std::string text_of(const Json& value) {
 void add_event(RunLog& log, const Json& object, std::int64_t batch, LogTime time) {
   const std::string event = text_of(object["event"]);
   if (event == "fit_start") {
+    log.times.clear();  // those of an earlier start
     RunSpan span = {
         .begin = time, .last = time, .first_batch = batch, .last_batch = batch, .has_begin = true};
     const auto duration = object.find("max_duration");
     if (duration != object.end()) span.max_duration = text_of(*duration);
     const auto batches = object.find("dataloader_len");
-    if (batches != object.end() && batches->is_number_integer())
-      span.dataloader_len = batches->get<std::int64_t>();
+    if (batches != object.end()) span.dataloader_len = integer_in(*batches);
     log.spans.push_back(std::move(span));
   } else if (event == "fit_end" || event == "close") {
     if (log.spans.empty()) return;
@@ -98,19 +109,40 @@ void add_message(RunLog& log, RunMessage message) {
   if (text.starts_with(kUploadedMessage)) ++log.saves.uploaded;
   if (text.starts_with(kTimesMessage)) log.times = text;
   add_moment(log, message.batch, message.time);
-  log.messages.push_back(std::move(message));
+  keep_message(log, std::move(message));
+}
+
+// Whether the line opens more than kDeepest arrays and objects in one another.
+bool is_too_deep(std::string_view line) {
+  int depth = 0;
+  bool is_in_text = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (is_in_text && c == '\\') {
+      ++i;
+    } else if (c == '"') {
+      is_in_text = !is_in_text;
+    } else if (!is_in_text && (c == '{' || c == '[')) {
+      if (++depth > kDeepest) return true;
+    } else if (!is_in_text && (c == '}' || c == ']')) {
+      --depth;
+    }
+  }
+  return false;
 }
 
 // One format of FileLogger. Returns false for a line that is not of it.
 class JsonLines {
  public:
   static bool read(RunLog& log, std::string_view line) {
+    if (is_too_deep(line)) return false;
     const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!object.is_object()) return false;
     const auto batch = object.find("batch");
     if (batch == object.end()) return read_of_run(log, object);
-    if (!batch->is_number_integer()) return false;
-    const auto at = batch->get<std::int64_t>();
+    const auto number = integer_in(*batch);
+    if (!number) return false;
+    const std::int64_t at = *number;
     if (const auto metric = object.find("metric"); metric != object.end()) {
       if (!metric->is_string() || !object.contains("value")) return false;
       add_row(log, at, std::nullopt);
@@ -186,6 +218,15 @@ bool read_csv(RunLog& log, const std::vector<std::string>& columns, std::string_
 
 }  // namespace
 
+void keep_message(RunLog& log, RunMessage message) {
+  log.messages.push_back(std::move(message));
+  ++log.messages_added;
+}
+
+RunLog begun_anew(const RunLog& log) {
+  return {.kind = log.kind, .path = log.path, .messages_added = log.messages_added};
+}
+
 bool add_point(std::vector<MetricPoint>& points, const MetricPoint& point) {
   const bool is_back = !points.empty() && points.back().batch > point.batch;
   remove_points(points, point.batch);
@@ -202,14 +243,26 @@ void RunLogLines::read(RunLog& log, std::string_view line) {
   const bool is_first = count_ == 0;
   const bool is_empty = !is_first && line.empty();
   const bool is_understood = is_empty || read_by_format(log, line, is_first);
+  if (!is_understood) {
+    pass_over(log);
+    return;
+  }
   ++count_;
-  if (!is_understood && log.passed_over++ == 0) log.first_passed_over = count_;
   const bool is_header = is_first && !columns_.empty();
-  if (is_understood && !is_empty && !is_header) ++log.entries;
+  if (!is_empty && !is_header) ++log.entries;
+}
+
+void RunLogLines::pass_over(RunLog& log) {
+  ++count_;
+  if (log.passed_over++ == 0) log.first_passed_over = count_;
+}
+
+bool RunLogLines::may_begin(std::string_view line) {
+  return line.starts_with('{') || std::ranges::count(csv_cells(line), "batch") > 0;
 }
 
 void RunLogLines::check_first(const RunLog& log, std::string_view line) {
-  if (line.starts_with('{') || std::ranges::count(csv_cells(line), "batch") > 0) return;
+  if (may_begin(line)) return;
   throw UsageError(log.path +
                    " is no log of FileLogger: it begins with neither a JSON object nor a row with "
                    "a column \"batch\"");

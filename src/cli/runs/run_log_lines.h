@@ -45,21 +45,33 @@ struct SaveCounts {
   bool operator==(const SaveCounts&) const = default;
 };
 
+// Lines have numbers; records of event files are named by their file and offset.
+enum class LogKind : std::uint8_t { kLines, kEventFiles };
+
 struct RunLog {
+  LogKind kind = LogKind::kLines;
   std::string path = {};  // of the file, without secrets, for messages
   // Sorted by batch, each batch once. If a run logged lines again after it resumed, the later
   // ones count.
   std::map<std::string, std::vector<MetricPoint>> metrics = {};
   std::map<std::string, std::string> hyperparameters = {};  // the values as JSON; the later ones
   std::vector<RunMessage> messages = {};
+  // How many messages were ever added. Never becomes less, also when the log is read anew or hides
+  // messages, so it tells which ones are new.
+  std::uint64_t messages_added = 0;
   SaveCounts saves = {};
   std::string times = {};  // the last message that says where the time went
   std::vector<RunSpan> spans = {};
   std::size_t entries = 0;            // lines or events that were understood
   std::size_t passed_over = 0;        // lines that are not FileLogger's, records that are no events
   std::size_t first_passed_over = 0;  // the number of the first line of them, counted from 1
-  std::string problem = {};           // of event files: the first record that was passed over
+  std::string problem = {};           // for event files: the first record that was passed over
 };
+
+// Adds a message at the end.
+void keep_message(RunLog& log, RunMessage message);
+// An empty log in place of `log`, to read the same place anew.
+RunLog begun_anew(const RunLog& log);
 
 // Adds a point in place of those from its batch on: a run that resumed logs them again. Returns
 // whether the batch is before the last one that was known.
@@ -73,6 +85,10 @@ class RunLogLines {
   // Adds what the next line says to `log`. Throws UsageError if it is the first line, and the log
   // is not FileLogger's.
   void read(RunLog& log, std::string_view line);
+  // Counts the next line as passed over: it is too long to be FileLogger's.
+  void pass_over(RunLog& log);
+  // Whether a log of FileLogger may begin with `line`, which may have no end yet.
+  static bool may_begin(std::string_view line);
   // Throws UsageError if no log of FileLogger begins with `line`, which may have no end yet.
   static void check_first(const RunLog& log, std::string_view line);
 

@@ -103,15 +103,17 @@ std::optional<double> seconds_left(const RunStatus& status) {
 const LatestValue* main_value(const RunStatus& status) {
   for (const char* begin : {"loss/train/", "loss/", ""}) {
     for (const LatestValue& value : status.values) {
-      if (value.metric.starts_with(begin)) return &value;
+      if (value.metric.starts_with(begin) && !is_shown_last(value.metric)) return &value;
     }
   }
-  return nullptr;
+  return status.values.empty() ? nullptr : &status.values.front();
 }
 
 bool is_shown_first(const std::string& metric) {
   return metric.starts_with("loss/") || metric.starts_with("metrics/");
 }
+
+bool is_shown_last(const std::string& metric) { return metric.starts_with("time/"); }
 
 Json status_json(const RunStatus& status) {
   Json values = Json::array();
@@ -134,6 +136,7 @@ Json status_json(const RunStatus& status) {
           {"metrics", std::move(values)},
           {"newest", status.newest ? listed_json(*status.newest) : Json()},
           {"checkpoints", status.checkpoints},
+          {"folders_left_out", status.folders_left_out},
           {"saved", status.saves.saved},
           {"failed_saves", status.saves.failed},
           {"uploaded", status.saves.uploaded},

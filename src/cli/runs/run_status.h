@@ -46,8 +46,9 @@ struct RunStatus {
   std::vector<LatestValue> values = {};                   // of every metric, sorted by name
   std::optional<ListedCheckpoint> newest = std::nullopt;  // the furthest good checkpoint
   std::size_t checkpoints = 0;                            // how many the folders hold
-  SaveCounts saves = {};                                  // as messages say
-  std::vector<RunMessage> messages = {};                  // the last few
+  std::size_t folders_left_out = 0;  // folders below with checkpoints that were not looked into
+  SaveCounts saves = {};             // as messages say
+  std::vector<RunMessage> messages = {};  // the last few
   std::string times = {};    // the last message that says where the time went; empty: none
   std::string problem = {};  // why the run could not be looked at just now; empty: it could
 };
@@ -60,12 +61,15 @@ std::optional<double> batches_per_second(const RunStatus& status);
 // Until the end of a run that trains, at the rate so far. nullopt: not known.
 std::optional<double> seconds_left(const RunStatus& status);
 
-// The metric that says most about a run: a training loss, else any loss, else the first metric.
+// The metric that says most about a run: a training loss, else any loss, else the first metric
+// that is not shown last.
 // nullptr: there are no values.
 const LatestValue* main_value(const RunStatus& status);
 
 // Most people look at these metrics first. If a run has none of them, all are shown.
 bool is_shown_first(const std::string& metric);
+// Counters of batches, epochs and tokens say little that the progress does not.
+bool is_shown_last(const std::string& metric);
 
 // Names that come from files are values there, never keys.
 Json status_json(const RunStatus& status);

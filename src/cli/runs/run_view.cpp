@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
+#include <limits>
 #include <string_view>
 #include <utility>
 
 #include "cli/runs/plot.h"
+#include "cli/runs/thin.h"
 #include "cli/view/clock_text.h"
 #include "cli/view/joined.h"
 #include "cli/view/table.h"
@@ -37,9 +40,11 @@ std::string state_text(const ViewedRun& run) {
     case RunState::kFinished:
       return "finished" + since;
     case RunState::kInterrupted:
+      if (run.is_awaited) return "interrupted, waiting for the next start" + sign;
       return "interrupted or failed" + since;
     case RunState::kKilled:
-      return "killed: its process has ended" + sign;
+      return std::string("killed: its process has ended") +
+             (run.is_awaited ? ", waiting for the next start" : "") + sign;
     case RunState::kUnknown:
       break;
   }
@@ -64,30 +69,41 @@ std::string progress_text(const RunStatus& status) {
                        0);
 }
 
-std::string value_text(const LatestValue& value) {
+std::string latest_text(const LatestValue& value) {
   return fmt::format("{} {:.4g}", value.metric, value.point.value);
 }
 
 // Adds lines with as many of the texts as have room in two lines.
 void add_texts(Block& block, const std::vector<std::string>& texts, std::size_t columns) {
+  constexpr std::size_t kMore = std::string_view(" and 9999 more").size();
   std::size_t next = 0;
   for (std::size_t line = 0; line < kMostTextLines && next < texts.size(); ++line) {
-    std::string text = texts[next++];
-    while (next < texts.size() && columns_of(text) + 2 + columns_of(texts[next]) <= columns)
+    std::size_t rest = 0;  // the width of all that are left
+    for (std::size_t i = next; i < texts.size(); ++i)
+      rest += columns_of(texts[i]) + (i == next ? 0 : 2);
+    const bool needs_more = line + 1 == kMostTextLines && rest > columns;
+    const std::size_t room = needs_more ? columns - std::min(columns, kMore) : columns;
+    std::string text = cut_to_columns(texts[next++], room);
+    while (next < texts.size() && columns_of(text) + 2 + columns_of(texts[next]) <= room)
       text += ", " + texts[next++];
     block.emplace_back(std::move(text), &Console::dim);
   }
   if (next < texts.size()) block.back().text += fmt::format(" and {} more", texts.size() - next);
 }
 
+// 0: people look at it first.
+int rank_of(const std::string& metric) {
+  if (is_shown_first(metric)) return 0;
+  return is_shown_last(metric) ? 2 : 1;
+}
+
 // All except the main one. Those that people look at first are in front.
 std::vector<std::string> value_texts(const RunStatus& status) {
   std::vector<std::string> texts;
   const LatestValue* const main = main_value(status);
-  for (const bool is_first : {true, false}) {
+  for (const int rank : {0, 1, 2}) {
     for (const LatestValue& value : status.values) {
-      if (&value != main && is_shown_first(value.metric) == is_first)
-        texts.push_back(value_text(value));
+      if (&value != main && rank_of(value.metric) == rank) texts.push_back(latest_text(value));
     }
   }
   return texts;
@@ -103,19 +119,22 @@ std::vector<std::string> parts_of(std::string_view text) {
   return parts;
 }
 
-// Every so many points, and the last one, so that a long run costs no more than a short one.
-std::vector<MetricPoint> sampled(const std::vector<MetricPoint>& points, std::size_t most) {
-  if (points.size() <= most) return points;
+// The lowest and the highest value of each group of neighbours, so that no spike is missed.
+std::vector<MetricPoint> extremes(const std::vector<MetricPoint>& points, std::size_t most) {
+  const ThinCurve curve = thin(points, most);
+  if (curve.lows.empty()) return points;
   std::vector<MetricPoint> some;
-  for (std::size_t i = 0; i < most; ++i)
-    some.push_back(points[i * (points.size() - 1) / (most - 1)]);
+  for (std::size_t i = 0; i < curve.lows.size(); ++i) {
+    some.push_back({curve.batches[i], curve.lows[i]});
+    some.push_back({curve.batches[i], curve.highs[i]});
+  }
   return some;
 }
 
 void add_plot(Block& block, const ViewedRun& run, std::size_t columns, int rows) {
   constexpr std::size_t kLeast = 20;  // PlotSize::columns
   if (run.curve == nullptr || rows == 0 || columns < kLeast) return;
-  const std::vector<MetricPoint> points = sampled(*run.curve, 4 * columns);
+  const std::vector<MetricPoint> points = extremes(*run.curve, 4 * columns);
   PlotRange range;
   range.include(points);
   if (range.is_empty()) return;
@@ -135,6 +154,11 @@ std::string checkpoint_text(const RunStatus& status, const Console& console) {
   return text + fmt::format("  ({} in all)", status.checkpoints);
 }
 
+std::string left_out_text(const RunStatus& status) {
+  return fmt::format("{} folders that changed less recently were not looked into",
+                     status.folders_left_out);
+}
+
 // "3 saved, 1 failed, 2 uploaded". Empty: no message says anything of saves.
 std::string saves_text(const SaveCounts& saves) {
   std::vector<std::string> parts;
@@ -150,11 +174,12 @@ Block block_of(const ViewedRun& run, std::size_t columns, int plot_rows, const C
   if (!run.is_missing) {
     block.emplace_back(progress_text(status));
     if (const LatestValue* const value = main_value(status)) {
-      block.emplace_back(value_text(*value) + fmt::format(" at batch {}", value->point.batch));
+      block.emplace_back(latest_text(*value) + fmt::format(" at batch {}", value->point.batch));
       add_plot(block, run, columns, plot_rows);
     }
     add_texts(block, value_texts(status), columns);
     block.emplace_back(checkpoint_text(status, console));
+    if (status.folders_left_out > 0) block.emplace_back(left_out_text(status), &Console::red);
     if (const std::string saves = saves_text(status.saves); !saves.empty())
       block.emplace_back(saves, status.saves.failed > 0 ? &Console::red : nullptr);
     if (!status.times.empty()) add_texts(block, parts_of(status.times), columns);
@@ -189,35 +214,76 @@ void add_row(std::vector<std::string>& lines, const std::vector<Block>& row, std
   }
 }
 
-std::vector<std::string> lines_of(const std::vector<ViewedRun>& runs, std::size_t columns,
-                                  int plot_rows, const Console& console) {
+// A run that someone should look after.
+bool needs_a_look(const ViewedRun* run) {
+  const RunState state = run->status.state;
+  return run->is_silent || !run->status.problem.empty() ||
+         (has_ended(state) && state != RunState::kFinished);
+}
+
+// At most `most` lines, except that the first runs always have theirs. If there is no room for all
+// runs, the last line says how many are left out.
+std::vector<std::string> lines_of(const std::vector<const ViewedRun*>& runs, std::size_t columns,
+                                  int plot_rows, std::size_t most, const Console& console) {
   const std::size_t fitting =
       std::max<std::size_t>((columns + kBetween) / (kLeastColumns + kBetween), 1);
   const std::size_t beside = std::clamp<std::size_t>(runs.size(), 1, fitting);
   const std::size_t each = (columns - (beside - 1) * kBetween) / beside;
   std::vector<std::string> lines;
   for (std::size_t begin = 0; begin < runs.size(); begin += beside) {
-    if (begin > 0) lines.emplace_back();
+    const std::size_t end = std::min(begin + beside, runs.size());
     std::vector<Block> row;
-    for (std::size_t i = begin; i < std::min(begin + beside, runs.size()); ++i)
-      row.push_back(block_of(runs[i], each, plot_rows, console));
-    add_row(lines, row, each, console);
+    for (std::size_t i = begin; i < end; ++i)
+      row.push_back(block_of(*runs[i], each, plot_rows, console));
+    std::vector<std::string> added;
+    if (begin > 0) added.emplace_back();
+    add_row(added, row, each, console);
+    const std::size_t needed = lines.size() + added.size() + (end < runs.size() ? 1 : 0);
+    if (begin > 0 && needed > most) {
+      lines.push_back(
+          cut_to_columns(fmt::format("and {} more runs", runs.size() - begin), columns));
+      break;
+    }
+    std::ranges::move(added, std::back_inserter(lines));
   }
   return lines;
 }
+
+std::vector<const ViewedRun*> pointers_to(const std::vector<ViewedRun>& runs) {
+  std::vector<const ViewedRun*> pointers;
+  for (const ViewedRun& run : runs)
+    pointers.push_back(&run);
+  return pointers;
+}
+
+// A line that fills the terminal may wrap.
+std::size_t columns_in(TerminalSize size) {
+  return static_cast<std::size_t>(std::max(size.columns - 1, 1));
+}
+std::size_t rows_of(TerminalSize size) { return static_cast<std::size_t>(std::max(size.rows, 2)); }
 
 }  // namespace
 
 std::vector<std::string> view_of(const std::vector<ViewedRun>& runs, TerminalSize size,
                                  const Console& console) {
-  // A line that fills the terminal may wrap.
-  const auto columns = static_cast<std::size_t>(std::max(size.columns - 1, 1));
+  const std::size_t columns = columns_in(size);
+  const std::vector<const ViewedRun*> all = pointers_to(runs);
+  constexpr std::size_t kAny = std::numeric_limits<std::size_t>::max();
   std::vector<std::string> lines;
   for (const int plot_rows : kPlotRows) {
-    lines = lines_of(runs, columns, plot_rows, console);
-    if (lines.size() < static_cast<std::size_t>(std::max(size.rows, 1))) break;
+    lines = lines_of(all, columns, plot_rows, kAny, console);
+    if (lines.size() < rows_of(size)) break;
   }
   return lines;
+}
+
+std::vector<std::string> fitting_view_of(const std::vector<ViewedRun>& runs, TerminalSize size,
+                                         const Console& console) {
+  std::vector<std::string> lines = view_of(runs, size, console);
+  if (lines.size() < rows_of(size)) return lines;
+  std::vector<const ViewedRun*> ordered = pointers_to(runs);
+  std::ranges::stable_partition(ordered, needs_a_look);
+  return lines_of(ordered, columns_in(size), kPlotRows.back(), rows_of(size) - 1, console);
 }
 
 std::string line_of(const ViewedRun& run) {
@@ -225,8 +291,9 @@ std::string line_of(const ViewedRun& run) {
   std::string text = status.name + ": " + state_text(run);
   if (!run.is_missing) text += fmt::format(", batch {}", status.batch);
   if (status.total_batches) text += fmt::format(" of {}", *status.total_batches);
-  if (const LatestValue* const value = main_value(status)) text += ", " + value_text(*value);
+  if (const LatestValue* const value = main_value(status)) text += ", " + latest_text(*value);
   if (status.newest) text += ", newest " + status.newest->name;
+  if (status.folders_left_out > 0) text += ", " + left_out_text(status);
   if (const std::string saves = saves_text(status.saves); !saves.empty()) text += ", " + saves;
   if (!status.problem.empty()) text += ", not seen just now: " + status.problem;
   return printable_line(text);

@@ -1,15 +1,17 @@
 #include "cli/runs/watched_run.h"
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <utility>
 
 #include "cairn/error.h"
 
 #include "checkpoint/folder/folders_below.h"
-#include "checkpoint/folder/run_lock.h"
 #include "cli/view/clock_text.h"
 #include "core/text/json.h"
 #include "core/text/json_text.h"
+#include "io/files/lock_file.h"
 #include "io/machine.h"
 #include "storage/listing.h"
 #include "storage/local/local_store.h"
@@ -28,8 +30,29 @@ bool is_further(const ListedCheckpoint& a, const ListedCheckpoint& b) {
   return std::pair(batch(a), a.modified) > std::pair(batch(b), b.modified);
 }
 
-bool has_ended_here(const RunLockFile& lock) {
-  return lock.holder.pid != 0 && lock.holder.host == node_name() && !lock.is_alive_here;
+// Whether the fit() of `span` took the lock, which it does when it begins. Other locks in the
+// folder are those of other runs, or of earlier starts that were killed.
+bool is_lock_of(const RunLockHolder& holder, const RunSpan& span) {
+  constexpr std::chrono::minutes kMostBetween{10};
+  return holder.started >= utc_time_text(span.begin - kMostBetween) &&
+         holder.started <= utc_time_text(span.begin + kMostBetween);
+}
+
+// If there are too many, those that changed last: a run saves into them.
+std::vector<std::string> chosen_below(ObjectStore& store, const std::vector<FolderBelow>& found) {
+  std::vector<std::pair<LogTime, std::string>> folders;
+  for (const FolderBelow& folder : found) {
+    const bool may_be_left_out = found.size() > kMostFolders;
+    const auto info = may_be_left_out ? store.stat(folder.path) : std::nullopt;
+    folders.emplace_back(info ? info->modified : LogTime(), folder.path);
+  }
+  std::ranges::stable_sort(folders, std::ranges::greater(),
+                           &std::pair<LogTime, std::string>::first);
+  std::vector<std::string> chosen;
+  for (auto& [modified, path] : folders) {
+    if (chosen.size() < kMostFolders) chosen.push_back(std::move(path));
+  }
+  return chosen;
 }
 
 }  // namespace
@@ -81,7 +104,8 @@ void WatchedRun::look_at_folders() {
     folders_.emplace_back(store_, folder_);
   }
   folders_.front().look();
-  if (count_checkpoints() == 0 || folders_.front().folders() != below_) {
+  const bool may_be_others = folders_below_ > kMostFolders && !store_->may_be_far();
+  if (may_be_others || count_checkpoints() == 0 || folders_.front().folders() != below_) {
     look_below();
   } else {
     for (std::size_t i = 1; i < folders_.size(); ++i)
@@ -93,10 +117,18 @@ void WatchedRun::look_at_folders() {
 void WatchedRun::look_below() {
   below_ = folders_.front().folders();
   const FoldersBelow below = find_folders_below(*store_, folder_, below_);
+  folders_below_ = below.found.size();
+  std::vector<NewestCheckpoint> before(std::make_move_iterator(folders_.begin() + 1),
+                                       std::make_move_iterator(folders_.end()));
   folders_.erase(folders_.begin() + 1, folders_.end());
-  for (const FolderBelow& found : below.found) {
-    if (folders_.size() > kMostFolders) break;
-    folders_.emplace_back(store_, found.path).look();
+  for (const std::string& path : chosen_below(*store_, below.found)) {
+    const auto known = std::ranges::find(before, path, &NewestCheckpoint::folder);
+    if (known == before.end()) {
+      folders_.emplace_back(store_, path).look();
+    } else {
+      folders_.push_back(std::move(*known));
+      folders_.back().look();
+    }
   }
 }
 
@@ -107,27 +139,41 @@ std::size_t WatchedRun::count_checkpoints() const {
   return count;
 }
 
-// A lock is removed when its fit() ends. One that an earlier start of the run left began before
-// that start logged its last line.
+// A lock is removed when its fit() ends, so a lock without a process is that of a killed run.
 void WatchedRun::look_at_locks() {
   is_killed_ = false;
   const LocalFiles* const local = local_files_of(*store_);
   if (local == nullptr) return;
   const std::vector<RunSpan>& spans = reader_.log().spans;
   if (spans.empty() || !spans.back().end.empty()) return;
-  const std::string before = spans.size() > 1 ? utc_time_text(spans[spans.size() - 2].last) : "";
   bool is_left = false;
   for (const NewestCheckpoint& looked : folders_) {
     for (const RunLockFile& lock : list_run_locks(local->files(), looked.folder())) {
+      if (!is_lock_of(lock.holder, spans.back())) continue;
       if (!has_ended_here(lock)) return;
-      is_left = is_left || lock.holder.started > before;
+      is_left = true;
     }
   }
   is_killed_ = is_left;
 }
 
+// Numbers of processes prove nothing: another container of the same host name has others. The
+// kernel knows whether a process holds the lock. It is asked once about a holder that has ended,
+// because asking may hold up a new start for an instant.
+bool WatchedRun::has_ended_here(const RunLockFile& lock) {
+  const RunLockHolder& holder = lock.holder;
+  if (holder.pid == 0 || holder.host != node_name() || lock.is_alive_here) return false;
+  const auto who = std::tuple(lock.path, holder.pid, holder.started);
+  if (ended_.contains(who)) return true;
+  if (state_of_lock(lock.path) != LockState::kFree) return false;
+  ended_.insert(who);
+  return true;
+}
+
 RunStatus WatchedRun::made_status() const {
-  RunStatus status = {.name = status_.name, .checkpoints = count_checkpoints()};
+  RunStatus status = {.name = status_.name,
+                      .checkpoints = count_checkpoints(),
+                      .folders_left_out = folders_below_ - std::min(folders_below_, kMostFolders)};
   if (reader_.has_log()) add_log(status, reader_.log(), is_killed_);
   for (const NewestCheckpoint& looked : folders_) {
     const auto& newest = looked.newest();

@@ -2,10 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
+#include "checkpoint/folder/run_lock.h"
 #include "cli/runs/newest_checkpoint.h"
 #include "cli/runs/run_log.h"
 #include "cli/runs/run_places.h"
@@ -36,6 +40,7 @@ class WatchedRun {
   void look_at_folders();
   void look_below();
   void look_at_locks();
+  bool has_ended_here(const RunLockFile& lock);
   std::size_t count_checkpoints() const;
   RunStatus made_status() const;
 
@@ -44,8 +49,11 @@ class WatchedRun {
   std::shared_ptr<ObjectStore> store_;          // of `folder_`
   std::vector<NewestCheckpoint> folders_ = {};  // `folder_`, and those below it
   std::vector<std::string> below_ = {};         // names in `folder_` that were looked below
-  bool is_killed_ = false;  // the process of the last fit() has ended without a word
-  std::string seen_ = {};   // status_ as text, to notice changes
+  std::size_t folders_below_ = 0;  // with checkpoints, also those that are not looked into
+  bool is_killed_ = false;         // the process of the last fit() has ended without a word
+  // Holders of locks that have ended: path, process, start.
+  std::set<std::tuple<std::string, std::int64_t, std::string>> ended_ = {};
+  std::string seen_ = {};  // status_ as text, to notice changes
   RunStatus status_ = {};
 };
 

@@ -15,8 +15,9 @@ constexpr std::array<std::pair<char, std::int64_t>, 5> kUnits = {
 constexpr std::int64_t kMax = std::int64_t{1000} * 366 * 86400;
 
 [[noreturn]] void refuse(const std::string& text) {
-  throw UsageError("\"" + text +
-                   "\" is no duration: numbers with w, d, h, m or s, such as 7d or 1w12h, less "
+  const bool is_number = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+  throw UsageError("\"" + text + "\" is no duration" + (is_number ? " (write " + text + "s)" : "") +
+                   ": numbers with w, d, h, m or s, such as 7d or 1w12h, less "
                    "than a thousand years in all");
 }
 

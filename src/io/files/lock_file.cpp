@@ -107,4 +107,12 @@ FileLock lock_posix_file(const FilePath& place, const std::string& text) {
   return {.has_locks = false};
 }
 
+LockState state_of_lock(const FilePath& path) {
+  const FileDescriptor fd = open_at_for_lock(path, O_RDONLY | O_NONBLOCK);
+  if (!fd.is_open()) return LockState::kUnknown;
+  const int error = lock_opened(fd, LOCK_SH | LOCK_NB);
+  if (error == EWOULDBLOCK) return LockState::kHeld;
+  return error == 0 ? LockState::kFree : LockState::kUnknown;
+}
+
 }  // namespace cairn

@@ -11,6 +11,7 @@
 // no share in the lock (FileDescriptor::open_for_lock()).
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -24,5 +25,14 @@ inline bool is_lock_name(std::string_view name) { return name.starts_with(kLockP
 
 // FileSystem::lock_file() of the real file system.
 FileLock lock_posix_file(const FilePath& path, const std::string& text);
+
+enum class LockState : std::uint8_t {
+  kFree,     // no process holds the lock
+  kHeld,     // a process holds it, perhaps on another machine
+  kUnknown,  // there is no such file, it may not be opened, or the file system has no locks
+};
+// Asks the kernel, and changes nothing. If the lock is free, this process shares it for an instant,
+// in which no other process can take it: do not ask again about a holder that has ended.
+LockState state_of_lock(const FilePath& path);
 
 }  // namespace cairn

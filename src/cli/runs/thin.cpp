@@ -1,4 +1,4 @@
-#include "cli/report/thin.h"
+#include "cli/runs/thin.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-// Curves with few enough points for a page.
+// Curves with few enough points for a page or a terminal.
 #pragma once
 
 #include <cstddef>
