@@ -100,7 +100,7 @@ TEST(OptionsInCheckpoints, AreThoseOfTheStartThatSaved) {
     made.save_folder = folder / "{run_name}";
     made.autoresume = true;
     Trainer(std::move(made)).fit();
-    const auto options = run_options(load(find_latest(folder / "run").value()));
+    const auto options = run_options(load(find_latest(folder / "run").value().checkpoint));
     return std::map<std::string, std::string>(options.begin(), options.end());
   };
   auto options = train("1ep", 0.25);
