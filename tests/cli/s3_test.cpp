@@ -130,6 +130,15 @@ TEST_F(ToolOnS3Test, WatchFollowsARunInABucket) {
   EXPECT_EQ(pauses.left(), 0U);
 }
 
+TEST_F(ToolOnS3Test, ALogThatIsWrittenToWhileItIsReadIsReadAgain) {
+  const std::string line = "{\"batch\":1,\"metric\":\"loss\",\"value\":1}\n";
+  fake_.put_object("bucket/run/logs-rank0.jsonl", line);
+  RunLogReader reader(std::string(kRunFolder) + "/logs-rank0.jsonl");
+  fake_.answer_next("GET /bucket/run/logs-rank0.jsonl", {.status = 412}, /*times=*/2);
+  EXPECT_TRUE(reader.update());
+  EXPECT_EQ(reader.log().metrics.at("loss").size(), 1U);
+}
+
 TEST_F(ToolOnS3Test, OfALogThatGrewOnlyTheNewLinesAreRead) {
   std::string log;
   const auto add_line = [&] {

@@ -18,6 +18,8 @@ constexpr std::uint64_t kPiece = std::uint64_t{4} << 20;
 // Compared to find out whether a log was only continued: this much of its begin, and before the end
 // of what was read.
 constexpr std::size_t kCompared = 1024;
+// A file that is written to while it is open is opened again, so often without having read more.
+constexpr int kMostAttempts = 20;
 
 // The logs of FileLogger in a folder with these entries.
 std::vector<std::string> logs_of(const std::vector<ListedName>& entries) {
@@ -85,14 +87,28 @@ void RunLogReader::find() {
 
 bool RunLogReader::update() {
   if (!has_log()) find();
-  if (event_files_) {
-    log_.path = path_;
-    return event_files_->update(log_);
+  log_.path = path_;
+  bool has_more = false;
+  for (int attempt = 1;; ++attempt) {
+    const std::uint64_t before = next_;
+    try {
+      const bool has_read = event_files_ ? event_files_->update(log_) : read_added();
+      return has_more || has_read;
+    } catch (const UnreadableError&) {
+      // Most likely the run has logged something since the file was opened.
+      if (next_ != before) {
+        has_more = true;
+        attempt = 0;
+      }
+      if (attempt == kMostAttempts) throw;
+    }
   }
+}
+
+bool RunLogReader::read_added() {
   const auto info = store_->stat(path_);
   if (info && seen_ && is_same(*info, *seen_)) return false;
   const auto source = store_->open(path_);
-  log_.path = path_;
   const bool is_anew = !is_continued(*source);
   if (is_anew) begin_anew();
   const bool has_more = read_from(*source);

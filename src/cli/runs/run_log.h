@@ -42,6 +42,7 @@ class RunLogReader {
   LogTime modified() const;
 
  private:
+  bool read_added();
   void find();  // sets path_, and event_files_ if the log is event files
   bool is_continued(const ByteSource& source) const;
   bool read_from(const ByteSource& source);
