@@ -55,7 +55,7 @@ TEST_F(MetricsTest, SaysHowARunStands) {
   const std::string label = "{run=\"" + folder_.path() + "\"} ";
   for (const std::string& line :
        {"cairn_run_readable" + label + "1", "cairn_run_batch" + label + "20",
-        "cairn_run_batches_total" + label + "150",
+        "cairn_run_length_batches" + label + "150",
         "cairn_newest_good_checkpoint_batch" + label + "20", "cairn_checkpoints" + label + "1",
         "cairn_checkpoint_saves_total" + label + "1",
         "cairn_checkpoint_save_failures_total" + label + "1",
@@ -93,10 +93,14 @@ TEST_F(MetricsTest, IsWrittenForACollector) {
               HasSubstr("ends with .prom"));
 }
 
-TEST_F(MetricsTest, ARunThatIsNotThereIsAnErrorAndNothingIsWritten) {
-  const std::string out = folder_ / "cairn.prom";
-  EXPECT_EQ(run({"metrics", folder_ / "none", "-o", out}).code, kNotFound);
-  EXPECT_FALSE(folder_.has("cairn.prom"));
+TEST_F(MetricsTest, ARunThatIsNotThereDoesNotHideTheOthers) {
+  write_log();
+  const Answer answer = run({"metrics", folder_ / "none", folder_.path()});
+  EXPECT_EQ(answer.code, kNotFound);
+  EXPECT_THAT(answer.err, HasSubstr(folder_ / "none"));
+  EXPECT_EQ(count_of(answer.out, "cairn_run_readable{run=\"" + (folder_ / "none") + "\"} 0\n"), 1U);
+  EXPECT_EQ(count_of(answer.out, folder_ / "none"), 1U) << "nothing else is known of it";
+  EXPECT_THAT(answer.out, HasSubstr("cairn_run_batch{run=\"" + folder_.path() + "\"} 20\n"));
 }
 
 TEST_F(MetricsTest, ReadsALogAndCheckpointsElsewhere) {
@@ -114,7 +118,7 @@ TEST_F(MetricsTest, ReadsALogAndCheckpointsElsewhere) {
 
 TEST(RunMetricsTest, HostileNamesStayInTheirLabels) {
   const std::string evil = "a\"} 1\ncairn_run_batch{run=\"owned\"} 9\\\r\n\x1b[2J\x7f\xff\u2028";
-  RunStatus status{.name = evil, .problem = evil};
+  RunStatus status{.name = evil, .log = "log", .problem = evil};
   status.values.push_back({evil, {1, 2}});
   const std::string text = run_metrics({status}, {});
   EXPECT_THAT(
@@ -139,6 +143,12 @@ TEST(RunMetricsTest, NoMetricIsThereTwice) {
   const std::string text = run_metrics({{.name = "a"}, {.name = "a", .batch = 9}}, {});
   EXPECT_EQ(count_of(text, "cairn_run_batch{run=\"a\"}"), 1U);
   EXPECT_EQ(count_of(text, "# TYPE cairn_run_batch "), 1U);
+}
+
+TEST(RunMetricsTest, NamesThatHaveOneLabelAreThereOnce) {
+  RunStatus status{.name = "a"};
+  status.values = {{"a\nb", {1, 1}}, {"a\\x0ab", {1, 2}}};
+  EXPECT_EQ(count_of(run_metrics({status}, {}), "\ncairn_run_metric{"), 1U);
 }
 
 TEST(RunMetricsTest, TooManyOrTooLongMetricsAreLeftOut) {

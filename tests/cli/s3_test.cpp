@@ -81,7 +81,7 @@ TEST_F(ToolOnS3Test, ServeAsksOnceInAnInterval) {
     fake_.put_object("bucket/run/logs-rank0.jsonl", text);
   };
   append(7);
-  WallTime now = std::chrono::system_clock::now();
+  Moment now = Moment::now();
   RunPages pages({.place = "s3://bucket", .clock = [&] { return now; }});
   const auto data = [&] { return *pages.answer({.path = "/data.json"}).body; };
   EXPECT_THAT(data(), AllOf(HasSubstr(R"("name":"run")"), HasSubstr(R"("batches":[7])"),
@@ -91,7 +91,7 @@ TEST_F(ToolOnS3Test, ServeAsksOnceInAnInterval) {
   for (int i = 0; i < 20; ++i)
     EXPECT_THAT(data(), HasSubstr(R"("batches":[7])"));
   EXPECT_THAT(fake_.log(), IsEmpty());
-  now += std::chrono::seconds(30);
+  now.steady += std::chrono::seconds(30);
   EXPECT_THAT(data(), HasSubstr(R"("batches":[7,8])"));
   EXPECT_LE(fake_.log().size(), 5U) << ::testing::PrintToString(fake_.log());
 }
@@ -128,6 +128,15 @@ TEST_F(ToolOnS3Test, WatchFollowsARunInABucket) {
                     HasSubstr("batch 5 of 9, loss 0.5"), HasSubstr("not seen just now: "),
                     HasSubstr("newest ep0-ba3-rank0.pt"), HasSubstr("finished at ")));
   EXPECT_EQ(pauses.left(), 0U);
+}
+
+TEST_F(ToolOnS3Test, ALogThatIsWrittenToWhileItIsReadIsReadAgain) {
+  const std::string line = "{\"batch\":1,\"metric\":\"loss\",\"value\":1}\n";
+  fake_.put_object("bucket/run/logs-rank0.jsonl", line);
+  RunLogReader reader(std::string(kRunFolder) + "/logs-rank0.jsonl");
+  fake_.answer_next("GET /bucket/run/logs-rank0.jsonl", {.status = 412}, /*times=*/2);
+  EXPECT_TRUE(reader.update());
+  EXPECT_EQ(reader.log().metrics.at("loss").size(), 1U);
 }
 
 TEST_F(ToolOnS3Test, OfALogThatGrewOnlyTheNewLinesAreRead) {

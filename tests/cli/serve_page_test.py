@@ -93,14 +93,17 @@ class ServedPage(PageTest):
     def until(self, condition):
         return WebDriverWait(self.browser, SECONDS).until(lambda _: condition())
 
-    def batch_of(self, run):
-        row = self.browser.find_element(
-            By.XPATH, f"//section[@id='overview']//tr[.//span[.='{run}']]")
-        return int(row.find_elements(By.TAG_NAME, "td")[1].text.split()[0].replace(",", ""))
+    def in_row(self, run, text):
+        """What a script gives with `row`, the run's row. The table is made anew at any time, so
+        that an element of it may be gone before the browser is asked for the next."""
+        return self.script("""
+            const row = [...document.querySelectorAll('#overview tbody tr')].find(
+                (row) => row.querySelector('.name').textContent === arguments[0]);
+            """ + text, run)
 
-    def box_of(self, run):
-        return self.browser.find_element(
-            By.XPATH, f"//section[@id='overview']//tr[.//span[.='{run}']]//input")
+    def batch_of(self, run):
+        text = self.in_row(run, "return row.querySelectorAll('td')[1].textContent")
+        return int(text.split()[0].replace(",", ""))
 
     def state(self):
         return self.script(STATE)
@@ -126,9 +129,8 @@ class ServedPage(PageTest):
         self.id("all").click()
         self.set("from", 20, "change")
         self.set("smoothing", 0.5, "input")
-        self.box_of("run9").click()
-        head = self.browser.find_element(By.XPATH, "//section[@id='overview']//th[.='Batch']")
-        head.find_element(By.TAG_NAME, "button").click()
+        self.in_row("run9", "row.querySelector('input').click()")
+        self.script("document.querySelectorAll('#overview th button')[2].click()")
         self.until(lambda: "run9" not in self.browser.find_element(By.ID, "charts").text)
         self.script("document.querySelector('#messages .scroll').scrollTop = 100")
         chart = self.browser.find_element(By.CSS_SELECTOR, f"[aria-label='{LOSS}, by batch']")
@@ -167,8 +169,7 @@ class ServedPage(PageTest):
 
     def test_runs_are_chosen_by_keyboard_and_keep_their_colors(self):
         colors = self.state()["colors"]
-        box = self.box_of("run3")
-        self.script("arguments[0].focus()", box)
+        self.in_row("run3", "row.querySelector('input').focus()")
         self.press(Keys.SPACE)
         self.until(lambda: self.state()["colors"]["run3"] is None)
         state = self.state()

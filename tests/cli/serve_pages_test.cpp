@@ -54,10 +54,10 @@ struct ServePagesTest : ::testing::Test {
   static nlohmann::json data(RunPages& pages, const std::vector<std::string>& runs = {}) {
     return nlohmann::json::parse(ask(pages, "/data.json", runs));
   }
-  void wait(std::chrono::seconds time) { now_ += time; }
+  void wait(std::chrono::seconds time) { now_ = {now_.wall + time, now_.steady + time}; }
 
   RunFolder folder_;
-  WallTime now_ = std::chrono::system_clock::now() + std::chrono::hours(1);
+  Moment now_ = Moment::now();
 };
 
 std::vector<std::string> names(const nlohmann::json& rows) {
@@ -167,7 +167,8 @@ TEST_F(ServePagesTest, AtFirstTheNewestRunsAreShownAndNeverTooMany) {
 TEST_F(ServePagesTest, OfManyFoldersTheNewestAreLookedAt) {
   for (int i = 0; i < 103; ++i) {
     add_run("run" + std::to_string(i));
-    folder_.set_time("run" + std::to_string(i), RunFolder::start() + std::chrono::minutes(i));
+    folder_.set_time("run" + std::to_string(i) + "/logs-rank0.jsonl",
+                     RunFolder::start() + std::chrono::minutes(i));
   }
   RunPages pages = this->pages(folder_.path());
   const auto shown = data(pages);
@@ -187,6 +188,73 @@ TEST_F(ServePagesTest, HoweverManyClientsAskTheRunsAreLookedAtOnce) {
   wait(std::chrono::seconds(1));
   EXPECT_NE(ask(pages, "/data.json"), first);
   EXPECT_THAT(ask(pages, "/metrics"), HasSubstr("cairn_run_batch{run=\"a\"} 2\n"));
+}
+
+TEST_F(ServePagesTest, WhatHasNotChangedIsNotSentAgain) {
+  add_run("a");
+  RunPages pages = this->pages(folder_.path());
+  const auto header = [](const WebAnswer& answer, const std::string& name) {
+    for (const auto& [key, value] : answer.headers) {
+      if (key == name) return value;
+    }
+    return std::string();
+  };
+  const WebAnswer first = pages.answer({.path = "/data.json"});
+  const std::string tag = header(first, "ETag");
+  wait(std::chrono::seconds(5));
+  const WebAnswer same = pages.answer({.path = "/data.json", .if_none_match = tag});
+  EXPECT_EQ(same.status, 304);
+  EXPECT_EQ(*same.body, "");
+  EXPECT_EQ(std::stoll(header(same, "Looked-At")) - std::stoll(header(first, "Looked-At")), 5000);
+  add_run("a", metric(1, 0.5) + metric(2, 0.25));
+  wait(std::chrono::seconds(5));
+  const WebAnswer grown = pages.answer({.path = "/data.json", .if_none_match = tag});
+  EXPECT_EQ(grown.status, 200);
+  EXPECT_NE(header(grown, "ETag"), tag);
+}
+
+TEST_F(ServePagesTest, WhenTheWallClockIsSetBackTheRunsAreStillLookedAt) {
+  add_run("a");
+  RunPages pages = this->pages(folder_.path());
+  data(pages);
+  now_.wall -= std::chrono::hours(2);
+  add_run("a", metric(1, 0.5) + metric(2, 0.25));
+  wait(std::chrono::seconds(5));
+  EXPECT_EQ(data(pages).at("overview").at(0).at("batch"), 2);
+}
+
+TEST_F(ServePagesTest, FilesBesideTheRunsDoNotHideThem) {
+  add_run("a");
+  add_run("b");
+  folder_.write("results.csv", "name,loss\n");
+  folder_.write("ep9-ba9-rank0.pt", "x");
+  RunPages pages = this->pages(folder_.path());
+  EXPECT_THAT(names(data(pages).at("overview")), ElementsAre("a", "b"));
+}
+
+TEST_F(ServePagesTest, ARunWithCheckpointsBelowIsOneRun) {
+  folder_.write("logs-rank0.jsonl", metric(1, 0.5));
+  std::filesystem::create_directories(folder_ / "ckpt");
+  RunPages pages = this->pages(folder_.path());
+  EXPECT_THAT(data(pages).at("runs").at(0).at("folders"), IsEmpty());
+  folder_.save(20);
+  std::filesystem::rename(folder_ / RunFolder::name(20), folder_ / "ckpt/" + RunFolder::name(20));
+  wait(std::chrono::seconds(5));
+  const auto shown = data(pages);
+  ASSERT_THAT(shown.at("overview"), SizeIs(1));
+  ASSERT_THAT(shown.at("runs").at(0).at("folders"), SizeIs(1));
+  EXPECT_EQ(shown.at("overview").at(0).at("newest").at("batch"), 20);
+}
+
+TEST_F(ServePagesTest, ACheckpointThatIsDamagedInPlaceIsSeen) {
+  folder_.save(10);
+  RunPages pages = this->pages(folder_.path());
+  data(pages);
+  folder_.damage(RunFolder::name(10), /*visibly=*/true);
+  folder_.set_time(RunFolder::name(10), RunFolder::start() + std::chrono::hours(9));
+  wait(std::chrono::seconds(5));
+  const auto shown = data(pages);
+  EXPECT_EQ(shown.at("runs").at(0).at("folders").at(0).at("checkpoints").at(0).at("ok"), false);
 }
 
 // --- What cannot be read ------------------------------------------------------------------------
@@ -234,6 +302,12 @@ TEST_F(ServePagesTest, ARunThatHasEndedIsReadAgainWhenItIsShownOrGoesOn) {
   const auto shown = data(pages, {"a"});
   EXPECT_EQ(shown.at("runs").at(0).at("curves").at(0).at("values"), nlohmann::json({0.5}));
   wait(std::chrono::hours(1));  // no page shows it any more
+  folder_.save(30);
+  std::filesystem::rename(folder_ / RunFolder::name(30), folder_ / "a/" + RunFolder::name(30));
+  EXPECT_EQ(data(pages, {"b"}).at("overview").at(0).at("newest").at("batch"), 30);
+  std::filesystem::remove(folder_ / "a/" + RunFolder::name(30));
+  wait(std::chrono::seconds(61));
+  EXPECT_TRUE(data(pages, {"b"}).at("overview").at(0).at("newest").is_null());
   data(pages, {"b"});
   add_run("a", ended + begin + metric(7, 0.5));
   wait(std::chrono::seconds(5));
@@ -310,12 +384,26 @@ TEST(ServeAccessTest, OnlyGetAndHead) {
   }
 }
 
+TEST(ServeAccessTest, OtherSitesMayOnlyLinkToThePage) {
+  const PageAccess access("127.0.0.1", 1, "");
+  const auto from = [&](const char* path, const char* site, const char* mode) {
+    return status_of(access,
+                     {.path = path, .host = "localhost:1", .fetch_site = site, .fetch_mode = mode});
+  };
+  EXPECT_EQ(from("/", "cross-site", "navigate"), 200);
+  EXPECT_EQ(from("/", "cross-site", "no-cors"), 403);
+  EXPECT_EQ(from("/data.json", "cross-site", "navigate"), 403);
+  EXPECT_EQ(from("/data.json", "same-origin", "cors"), 200);
+  EXPECT_EQ(from("/metrics", "none", "navigate"), 200);
+}
+
 TEST(ServeAccessTest, WithATokenNothingIsAnsweredWithoutIt) {
   const std::string token = "0123456789abcdef";
   const PageAccess access("0.0.0.0", 8321, token);
   for (const char* path : {"/", "/data.json", "/metrics", "/other"}) {
     EXPECT_EQ(status_of(access, {.path = path}), 401);
     EXPECT_EQ(status_of(access, {.path = path, .authorization = "Bearer " + token}), 200);
+    EXPECT_EQ(status_of(access, {.path = path, .authorization = "bearer " + token}), 200);
     for (const char* wrong : {"Bearer ", "Bearer 0", "Basic 0123456789abcdef",
                               "Bearer 0123456789abcdeg", "Bearer 0123456789abcdef0"})
       EXPECT_EQ(status_of(access, {.path = path, .authorization = wrong}), 401) << wrong;

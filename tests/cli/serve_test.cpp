@@ -8,6 +8,7 @@
 #include <csignal>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "cairn/error.h"
 
@@ -182,6 +183,30 @@ TEST_F(WebServerTest, AClientThatSaysNothingDoesNotKeepOthersWaiting) {
   const FileDescriptor slow = connect_to(port());
   send_text(slow, "GET / HT");
   EXPECT_THAT(ask(port(), "GET", "/"), StartsWith("HTTP/1.1 200 "));
+}
+
+TEST_F(WebServerTest, ARequestWithoutEndIsCutOff) {
+  start([](const WebRequest&) { return WebAnswer{.body = web_body("x")}; });
+  const FileDescriptor endless = connect_to(port());
+  send_text(endless, "GET / HTTP/1.1\r\nX: ");
+  const std::string more(std::size_t{1} << 16, 'x');
+  std::size_t sent = 0;
+  while (send(endless.get(), more.data(), more.size(), MSG_NOSIGNAL) > 0)
+    sent += more.size();
+  EXPECT_LT(sent, std::size_t{1} << 30);
+  EXPECT_THAT(ask(port(), "GET", "/"), StartsWith("HTTP/1.1 200 "));
+}
+
+TEST_F(WebServerTest, EndsWhileManyClientsAreSlow) {
+  start([](const WebRequest&) { return WebAnswer{.body = web_body("x")}; });
+  std::vector<FileDescriptor> slow;
+  for (int i = 0; i < 50; ++i) {
+    slow.push_back(connect_to(port()));
+    send_text(slow.back(), "GET / HT");
+  }
+  server_.reset();
+  for (const FileDescriptor& socket : slow)
+    EXPECT_THAT(answer_on(socket), Not(HasSubstr(" 200 ")));
 }
 
 TEST_F(WebServerTest, APortThatIsTakenIsAnError) {

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cairn/error.h"
@@ -13,6 +14,7 @@
 #include "cli/shell/out_place.h"
 #include "cli/shell/run_args.h"
 #include "core/text/json.h"
+#include "storage/place.h"
 
 namespace cairn::cli {
 namespace {
@@ -29,33 +31,47 @@ void check(const MetricsArgs& options) {
     throw UsageError(options.out + ": node_exporter reads only files whose name ends with .prom");
 }
 
-std::vector<RunStatus> look_at(const MetricsArgs& options) {
-  std::vector<RunStatus> all;
-  for (RunPlaces& places : places_of(options.runs)) {
-    WatchedRun run(std::move(places));
-    run.look();
-    all.push_back(run.status());
+struct Looked {
+  std::vector<RunStatus> runs;
+  int code = kDone;  // of the first run that cannot be read
+};
+
+// A run that cannot be read does not hide the others.
+Looked look_at(const MetricsArgs& options, const Console& console) {
+  Looked looked;
+  for (const RunPlaces& places : places_of(options.runs)) {
+    RunStatus status = {.name = shown_place(places.run)};
+    try {
+      WatchedRun run(places);
+      run.look();
+      status = run.status();
+    } catch (const Error& error) {
+      status.problem = error.what();
+      console.err << "cairn: " << error.what() << "\n";
+      if (looked.code == kDone) looked.code = exit_code_of(error);
+    }
+    looked.runs.push_back(std::move(status));
   }
-  return all;
+  return looked;
 }
 
 int run_metrics_command(const MetricsArgs& options, Console& console) {
   check(options);
-  const std::vector<RunStatus> runs = look_at(options);
+  const Looked looked = look_at(options, console);
   if (console.json) {
     Json all = Json::array();
-    for (const RunStatus& run : runs)
+    for (const RunStatus& run : looked.runs)
       all.push_back(status_json(run));
     console.print_json({{"runs", std::move(all)}});
-    return kDone;
+    return looked.code;
   }
-  const std::string text = run_metrics(runs, std::chrono::system_clock::now());
+  const std::string text = run_metrics(looked.runs, std::chrono::system_clock::now());
   if (options.out.empty()) {
     console.out << text;
   } else {
     write_out(options.out, text, /*overwrite=*/true);
   }
-  return kDone;
+  return looked.code;
 }
 
 }  // namespace

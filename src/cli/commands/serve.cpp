@@ -65,15 +65,22 @@ void tell(const ServeArgs& options, int port, const Token& token, Console& conso
     console.out << printable_line(address) << "\n";
   }
   console.out.flush();
+  if (!token.text.empty() && !token.is_random) {
+    console.err << "cairn: a browser opens " << printable_line(address)
+                << "?token=..., with the token in " << kTokenVariable << "\n";
+  }
   if (is_loopback(options.host)) return;
+  const std::string there = std::to_string(port) + ":127.0.0.1:" + std::to_string(port);
   console.err
       << "cairn: warning: other machines reach this server, which speaks plain HTTP: whoever "
          "listens in their network reads the pages and the token. An SSH tunnel to a server "
-         "at 127.0.0.1 is safer: ssh -L 8321:127.0.0.1:8321 MACHINE\n";
+         "at 127.0.0.1 is safer: ssh -L "
+      << there << " " << printable_line(node_name()) << "\n";
 }
 
 int run_serve(const ServeArgs& options, Console& console) {
   check_can_serve();
+  if (options.host.empty()) throw UsageError("--host is empty: name an address to listen at");
   const Token token = token_for(options);
   RunPages::Options shown{.place = options.place};
   if (options.interval) shown.interval = std::chrono::seconds(*options.interval);

@@ -4,16 +4,15 @@ const SLOWER_WHEN_HIDDEN = 12;
 const MOST_SECONDS = 60;  // that an answer may take
 
 let isPressed = false;
-for (const [kind, pressed] of [["pointerdown", true], ["pointerup", false],
-                               ["pointercancel", false]]) {
-  addEventListener(kind, () => { isPressed = pressed; }, true);
-}
+addEventListener("pointerdown", ({button}) => { isPressed = button === 0; }, true);
+const RELEASES = ["pointerup", "pointercancel", "contextmenu", "blur"];
+for (const kind of RELEASES) addEventListener(kind, () => { isPressed = false; }, true);
 
 // Waits while a button of the mouse is down: a click or a drag must not lose what it is on.
 async function released() {
   while (isPressed) {
     await new Promise((resolve) => {
-      for (const kind of ["pointerup", "pointercancel"]) {
+      for (const kind of RELEASES) {
         addEventListener(kind, () => setTimeout(resolve), {once: true});
       }
     });
@@ -26,6 +25,8 @@ class Live {
     this.every = every;
     this.shown = null;  // the names of the runs that the user has chosen; null: the server chooses
     this.data = null;
+    this.tag = null;   // of `data`
+    this.tagOf = null;  // what was asked for it
     this.since = null;  // when the server stopped answering
     this.request = null;
     this.timer = null;
@@ -47,11 +48,21 @@ class Live {
     clearTimeout(this.timer);
     const tooLong = setTimeout(() => request.abort(), MOST_SECONDS * 1000);
     try {
-      const answer = await fetch(this.query(), {signal: request.signal, cache: "no-store"});
+      const query = this.query();
+      const headers = query === this.tagOf ? {"If-None-Match": this.tag} : {};
+      const answer = await fetch(query, {signal: request.signal, cache: "no-store", headers});
       const data = answer.ok ? await answer.json() : null;
-      if (data !== null) await released();
+      await released();
       if (this.request !== request) return;
-      if (data === null) this.tellRefusal(answer.status); else this.show(data);
+      if (answer.ok) {
+        this.tag = answer.headers.get("ETag");
+        this.tagOf = query;
+        this.show(data, answer);
+      } else if (answer.status === 304) {
+        this.showTime(answer);
+      } else {
+        this.tellRefusal(answer.status);
+      }
     } catch (error) {
       if (this.request !== request) return;
       this.tellGone(error);
@@ -62,19 +73,26 @@ class Live {
     this.timer = setTimeout(() => this.refresh(), seconds * 1000);
   }
 
-  show(data) {
+  show(data, answer) {
     this.data = data;
-    this.since = null;
     this.every = data.every;
-    byId("problem").textContent = data.problem ?? "";
-    byId("problem").hidden = !data.problem;
     document.title = `cairn serve: ${data.place}`;
-    byId("made").textContent =
-        `${data.place}: as of ${timeText(data.made)}, by cairn ${data.cairn}, ` +
-        `and fetched again every ${data.every} s. Checkpoints are checked for structure and size.`;
     showRuns(data);
-    this.showTable();
+    this.showTime(answer);
     showLinks();
+  }
+
+  // All that another time changes while the runs are the same.
+  showTime(answer) {
+    const {place, cairn, every, problem} = this.data;
+    this.data.made = Number(answer.headers.get("Looked-At"));
+    this.since = null;
+    byId("problem").textContent = problem ?? "";
+    byId("problem").hidden = !problem;
+    byId("made").textContent =
+        `${place}: as of ${timeText(this.data.made)}, by cairn ${cairn}, and fetched again every ` +
+        `${every} s. Checkpoints are checked for structure and size.`;
+    this.showTable();
   }
 
   showTable() {

@@ -21,8 +21,27 @@ function ageText(time, now) {
   return now - time < 1000 ? "0 s" : durationText(now - time);
 }
 
+// The value of the run's main metric, with its name if that is no loss.
 function lossCell({value}) {
-  return value ? element("span", {title: value.metric}, numberText(value.value)) : missing;
+  if (!value) return missing;
+  const name = value.metric.startsWith("loss/") ? "" : `${value.metric} `;
+  return typeof value.value === "number" ? name + numberText(value.value)
+                                         : element("span", {class: "bad"}, name + value.value);
+}
+
+const lossKey = ({value}) => typeof value?.value === "number" ? value.value : null;
+
+// A run whose process was killed on another machine says nothing any more.
+const SILENT = 3600 * 1000;
+
+function stateCell({problem, state, last_sign}, now) {
+  if (problem !== null) return element("span", {class: "bad"}, problem);
+  const isSilent = state === "training" && last_sign !== null && now - last_sign > SILENT;
+  const text = STATES[state] ?? state;
+  if (isSilent) {
+    return element("span", {class: "bad"}, `${text}, but silent for ${ageText(last_sign, now)}`);
+  }
+  return BAD_STATES.includes(state) ? element("span", {class: "bad"}, text) : text;
 }
 
 // `choice` has `isShown` (by name), `most`, and what to call when the user chooses.
@@ -42,10 +61,9 @@ function overviewTable({overview, made}, choice) {
   const columns = [
     {title: "Run", key: (run) => run.name, fill: name},
     {title: "State", kind: "state", key: (run) => run.state,
-     fill: (run) => warned(run.problem ?? STATES[run.state] ?? run.state,
-                           run.problem !== null || BAD_STATES.includes(run.state))},
+     fill: (run) => stateCell(run, made)},
     {title: "Batch", kind: "number", key: (run) => run.batch, fill: progressText},
-    {title: "Last loss", kind: "number", key: (run) => run.value?.value ?? null, fill: lossCell},
+    {title: "Last loss", kind: "number", key: lossKey, fill: lossCell},
     {title: "Last sign", kind: "number", key: (run) => run.last_sign,
      fill: (run) => ageText(run.last_sign, made)},
     {title: "Newest good checkpoint", key: (run) => run.newest?.time ?? null,

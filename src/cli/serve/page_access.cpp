@@ -24,6 +24,14 @@ bool are_same(std::string_view a, std::string_view b) {
   return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
+constexpr std::string_view kBearer = "bearer ";  // in any case
+
+bool is_bearer(std::string_view authorization) {
+  return std::ranges::equal(authorization.substr(0, kBearer.size()), kBearer, [](char a, char b) {
+    return a == b || (a >= 'A' && a <= 'Z' && a + ('a' - 'A') == b);
+  });
+}
+
 std::string in_address(const std::string& host) {
   return host.find(':') == std::string::npos ? host : "[" + host + "]";
 }
@@ -60,12 +68,13 @@ std::optional<WebAnswer> PageAccess::refuse(const WebRequest& asked) const {
   }
   if (!hosts_.empty() && std::ranges::find(hosts_, asked.host) == hosts_.end())
     return refusal(403, "the Host header is not that of " + address_);
+  const bool is_opened = asked.path == "/" && asked.fetch_mode == "navigate";
+  if (asked.fetch_site == "cross-site" && !is_opened)
+    return refusal(403, "pages of other sites may not read this one");
   if (token_hash_.empty()) return std::nullopt;
   const auto given = asked.query.find("token");
   if (asked.path == "/" && given != asked.query.end()) return enter(given->second);
-  constexpr std::string_view kBearer = "Bearer ";
-  if (asked.authorization.starts_with(kBearer) &&
-      is_right(asked.authorization.substr(kBearer.size())))
+  if (is_bearer(asked.authorization) && is_right(asked.authorization.substr(kBearer.size())))
     return std::nullopt;
   if (has_cookie(asked.cookie)) return std::nullopt;
   WebAnswer answer = refusal(401,

@@ -22,6 +22,7 @@ using Labels = std::vector<std::pair<std::string_view, std::string>>;
 // If a run logs more metrics, or metrics with longer names, these are left out.
 constexpr std::size_t kMostMetrics = 1000;
 constexpr std::size_t kLongestName = 300;
+constexpr const char* kReadable = "cairn_run_readable";
 
 double seconds(std::chrono::system_clock::duration time) {
   return std::chrono::duration<double>(time).count();
@@ -56,7 +57,7 @@ class MetricsText {
       text_ += fmt::format("{}{}=\"{}\"", before, name, label_value(label));
       before = ',';
     }
-    text_ += "} " + number_text(value) + "\n";
+    text_ += (labels.empty() ? " " : "} ") + number_text(value) + "\n";
   }
   const std::string& text() const { return text_; }
 
@@ -90,12 +91,11 @@ std::optional<double> since_epoch(const std::optional<LogTime>& time) {
 
 std::vector<Column> columns(std::chrono::system_clock::time_point now) {
   return {
-      {"cairn_run_readable", "gauge",
-       "1 if the run could be read now; 0 if what is given is older.",
+      {kReadable, "gauge", "1 if the run could be read now; 0 if what is given is older.",
        [](const RunStatus& run) { return run.problem.empty() ? 1 : 0; }},
       {"cairn_run_batch", "gauge", "The last batch that the run has logged.",
        [](const RunStatus& run) { return static_cast<double>(run.batch); }},
-      {"cairn_run_batches_total", "gauge", "The batches that the run has at its end, if known.",
+      {"cairn_run_length_batches", "gauge", "The batches that the run has at its end, if known.",
        [](const RunStatus& run) {
          return run.total_batches ? std::optional<double>(*run.total_batches) : std::nullopt;
        }},
@@ -106,6 +106,10 @@ std::vector<Column> columns(std::chrono::system_clock::time_point now) {
        "The time since the newest good checkpoint was written. Absent if there is none.",
        [now](const RunStatus& run) {
          return run.newest ? std::optional(seconds(now - run.newest->modified)) : std::nullopt;
+       }},
+      {"cairn_newest_good_checkpoint_timestamp_seconds", "gauge", "When it was written.",
+       [](const RunStatus& run) {
+         return run.newest ? since_epoch(run.newest->modified) : std::nullopt;
        }},
       {"cairn_newest_good_checkpoint_batch", "gauge", "The batch of that checkpoint.",
        [](const RunStatus& run) -> std::optional<double> {
@@ -123,9 +127,15 @@ std::vector<Column> columns(std::chrono::system_clock::time_point now) {
   };
 }
 
+// Whether the run was read at least once. Of others only cairn_run_readable is there.
+bool is_known(const RunStatus& run) {
+  return run.problem.empty() || !run.log.empty() || run.checkpoints > 0;
+}
+
 void add_states(MetricsText& text, const Runs& runs) {
   text.begin("cairn_run_state", "gauge", "1 for the state that the run is in, 0 for the others.");
   for (const RunStatus* run : runs) {
+    if (!is_known(*run)) continue;
     for (const RunState state : {RunState::kTraining, RunState::kFinished, RunState::kInterrupted,
                                  RunState::kKilled, RunState::kUnknown})
       text.add({{"run", run->name}, {"state", name(state)}}, run->state == state ? 1 : 0);
@@ -135,9 +145,10 @@ void add_states(MetricsText& text, const Runs& runs) {
 void add_values(MetricsText& text, const Runs& runs) {
   text.begin("cairn_run_metric", "gauge", "The latest value of each metric that the run logs.");
   for (const RunStatus* run : runs) {
-    std::size_t count = 0;
+    std::set<std::string> names;  // two names may have one label
     for (const auto& [metric, point] : run->values) {
-      if (metric.size() > kLongestName || ++count > kMostMetrics) continue;
+      if (metric.size() > kLongestName || names.size() == kMostMetrics) continue;
+      if (!names.insert(printable_line(metric)).second) continue;
       text.add({{"run", run->name}, {"name", metric}}, point.value);
     }
   }
@@ -151,12 +162,22 @@ std::string run_metrics(const std::vector<RunStatus>& runs,
   MetricsText text;
   for (const Column& column : columns(now)) {
     text.begin(column.name, column.type, column.help);
+    const bool is_of_all = std::string_view(column.name) == kReadable;
     for (const RunStatus* run : first) {
+      if (!is_of_all && !is_known(*run)) continue;
       if (const auto value = column.value(*run)) text.add({{"run", run->name}}, *value);
     }
   }
   add_states(text, first);
   add_values(text, first);
+  return text.text();
+}
+
+std::string not_looked_at_metric(std::size_t folders) {
+  MetricsText text;
+  text.begin("cairn_runs_not_looked_at", "gauge",
+             "Folders that may hold runs, and are more than the server looks at.");
+  text.add({}, static_cast<double>(folders));
   return text.text();
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -16,5 +17,8 @@ inline constexpr const char* kMetricsType = "text/plain; version=0.0.4; charset=
 // runs have one name, the first counts: Prometheus refuses a text that has a metric twice.
 std::string run_metrics(const std::vector<RunStatus>& runs,
                         std::chrono::system_clock::time_point now);
+
+// A line for a server that looks at a bounded number of runs.
+std::string not_looked_at_metric(std::size_t folders);
 
 }  // namespace cairn::cli

@@ -10,9 +10,10 @@
 
 #include "cli/report/report_data.h"
 #include "cli/serve/run_metrics.h"
+#include "cli/view/content/describe_value.h"
 #include "core/text/json.h"
 #include "core/text/json_text.h"
-#include "core/text/printable.h"
+#include "io/file.h"
 #include "storage/place.h"
 
 namespace cairn::cli {
@@ -38,6 +39,9 @@ std::set<std::string> chosen_runs(const WebRequest& asked) {
   return names;
 }
 
+// JSON has no number for those that are not finite.
+Json number_json(double value) { return std::isfinite(value) ? Json(value) : Json("not finite"); }
+
 Json overview_row(const RunStatus& run) {
   Json row = {{"name", run.name},
               {"state", name(run.state)},
@@ -50,8 +54,7 @@ Json overview_row(const RunStatus& run) {
               {"problem", run.problem.empty() ? Json() : Json(run.problem)}};
   if (run.total_batches) row["total_batches"] = *run.total_batches;
   if (const LatestValue* main = main_value(run)) {
-    row["value"] = {{"metric", main->metric},
-                    {"value", std::isfinite(main->point.value) ? Json(main->point.value) : Json()}};
+    row["value"] = {{"metric", main->metric}, {"value", number_json(main->point.value)}};
   }
   if (run.last_sign) row["last_sign"] = milliseconds(*run.last_sign);
   if (run.newest) {
@@ -71,8 +74,8 @@ RunPages::RunPages(const Options& options)
       runs_(options.place),
       interval_(interval_of(options, runs_.is_far())),
       page_(live_page({{"address", "data.json"}, {"every", interval_.count()}})) {
-  runs_.refresh({}, clock_());
   looked_at_ = clock_();
+  runs_.refresh({}, looked_at_.steady);
 }
 
 WebAnswer RunPages::answer(const WebRequest& asked) {
@@ -81,69 +84,97 @@ WebAnswer RunPages::answer(const WebRequest& asked) {
             .body = web_body(page_.html),
             .headers = {{"Content-Security-Policy", page_.policy}}};
   }
-  if (asked.path == "/data.json") return {.type = "application/json", .body = data(asked)};
-  if (asked.path == "/metrics") return {.type = kMetricsType, .body = metrics()};
+  if (asked.path == "/data.json") return data(asked);
+  if (asked.path == "/metrics") return metrics();
   return {.status = 404, .body = web_body("cairn serve: there are /, /data.json and /metrics\n")};
 }
 
-RunPages::Body RunPages::data(const WebRequest& asked) {
-  const auto make = [this](const Names& shown) { return json_text(data_json(shown), -1); };
-  if (!asked.query.contains("chosen"))
-    return text("newest", {[this] { return newest_runs(); }, make});
-  const Names chosen = chosen_runs(asked);
-  std::string key = "chosen";
-  for (const std::string& name : chosen)
-    key += '\0' + name;
-  return text(key, {[&] { return chosen; }, make});
+WebAnswer RunPages::data(const WebRequest& asked) {
+  Text wanted = {.shown = [this] { return newest_runs(); },
+                 .make = [this](const Names& shown) { return json_text(data_json(shown), -1); }};
+  std::string key = "newest";
+  if (asked.query.contains("chosen")) {
+    wanted.shown = [names = chosen_runs(asked)] { return names; };
+    key = "chosen";
+    for (const std::string& name : wanted.shown())
+      key += '\0' + name;
+  }
+  const Made made = this->made(key, wanted);
+  WebAnswer answer = {
+      .type = "application/json",
+      .body = made.text,
+      .headers = {{"ETag", made.tag}, {"Looked-At", std::to_string(milliseconds(made.looked_at))}}};
+  if (asked.if_none_match != made.tag) return answer;
+  answer.status = 304;
+  answer.body = web_body("");
+  return answer;
 }
 
-RunPages::Body RunPages::metrics() {
+WebAnswer RunPages::metrics() {
   const auto make = [this](const Names& /*shown*/) {
     std::vector<RunStatus> runs = runs_.runs();
     for (RunStatus& run : runs) {
       if (run.problem.empty()) run.problem = problem_;
     }
-    return run_metrics(runs, clock_());
+    return run_metrics(runs, clock_().wall) + not_looked_at_metric(runs_.not_looked_at());
   };
-  return text("metrics", {[] { return Names(); }, make});
+  const Made made =
+      this->made("metrics", {.shown = [] { return Names(); }, .make = make, .tells_time = true});
+  return {.type = kMetricsType, .body = made.text};
 }
 
 // --- Looks --------------------------------------------------------------------------------------
 
-RunPages::Body RunPages::text(const std::string& key, const Text& wanted) {
-  if (Body text = known(key, /*may_be_old=*/false)) return text;
+RunPages::Made RunPages::made(const std::string& key, const Text& wanted) {
+  if (auto made = known(key, /*may_be_old=*/false)) return *made;
   std::unique_lock looking(looking_, std::try_to_lock);
   if (!looking.owns_lock()) {
-    if (Body text = known(key, /*may_be_old=*/true)) return text;
+    if (auto made = known(key, /*may_be_old=*/true)) return *made;
     looking.lock();
-    if (Body text = known(key, /*may_be_old=*/false)) return text;
+    if (auto made = known(key, /*may_be_old=*/false)) return *made;
   }
   const CancelScope scope(&cancellation_);
   if (is_due()) look();
+  return make(key, wanted);
+}
+
+// Called with `looking_`.
+RunPages::Made RunPages::make(const std::string& key, const Text& wanted) {
   Names shown = wanted.shown();
-  runs_.complete(shown, clock_());
-  Body text = web_body(wanted.make(shown));
-  keep(key, {.shown = std::move(shown), .asked = clock_(), .look = looks_, .text = text});
-  return text;
+  runs_.complete(shown, clock_().steady);
+  const std::uint64_t revision = runs_.revision();
+  Made made = known(key, /*may_be_old=*/true).value_or(Made{});
+  if (!made.text || made.revision != revision || made.shown != shown || wanted.tells_time) {
+    made.text = web_body(wanted.make(shown));
+    made.tag = '"' + sha256(as_bytes(*made.text)).substr(0, 32) + '"';
+  }
+  made.shown = std::move(shown);
+  made.revision = revision;
+  made.look = looks_;
+  made.looked_at = looked_at_.wall;
+  made.asked = clock_().steady;
+  keep(key, made);
+  return made;
 }
 
 bool RunPages::is_due() {
   const std::scoped_lock lock(mutex_);
-  return clock_() - looked_at_ >= interval_;
+  return clock_().steady - looked_at_.steady >= interval_;
 }
 
-RunPages::Body RunPages::known(const std::string& key, bool may_be_old) {
+std::optional<RunPages::Made> RunPages::known(const std::string& key, bool may_be_old) {
   const std::scoped_lock lock(mutex_);
   const auto found = made_.find(key);
-  if (found == made_.end()) return nullptr;
-  found->second.asked = clock_();
-  const bool is_old = found->second.look != looks_ || clock_() - looked_at_ >= interval_;
-  return is_old && !may_be_old ? nullptr : found->second.text;
+  if (found == made_.end()) return std::nullopt;
+  const SteadyTime now = clock_().steady;
+  found->second.asked = now;
+  const bool is_old = found->second.look != looks_ || now - looked_at_.steady >= interval_;
+  return is_old && !may_be_old ? std::nullopt : std::optional(found->second);
 }
 
-void RunPages::keep(const std::string& key, Made made) {
+void RunPages::keep(const std::string& key, const Made& made) {
   const std::scoped_lock lock(mutex_);
-  made_.insert_or_assign(key, std::move(made));
+  made_.insert_or_assign(key, made);
   if (made_.size() <= kMostMade) return;
   const auto by_time = [](const auto& a, const auto& b) { return a.second.asked < b.second.asked; };
   made_.erase(std::ranges::min_element(made_, by_time));
@@ -152,7 +183,7 @@ void RunPages::keep(const std::string& key, Made made) {
 // The runs that pages show now.
 RunPages::Names RunPages::shown_now() {
   const std::scoped_lock lock(mutex_);
-  std::erase_if(made_, [now = clock_()](const auto& made) {
+  std::erase_if(made_, [now = clock_().steady](const auto& made) {
     return now - made.second.asked > kForgottenAfter;
   });
   Names shown;
@@ -162,14 +193,16 @@ RunPages::Names RunPages::shown_now() {
 }
 
 void RunPages::look() {
-  const WallTime now = clock_();
+  const Moment now = clock_();
+  std::string problem;
   try {
-    runs_.refresh(shown_now(), now);
-    problem_.clear();
+    runs_.refresh(shown_now(), now.steady);
   } catch (const Error& error) {
-    problem_ = error.what();
+    problem = error.what();
   }
   const std::scoped_lock lock(mutex_);
+  if (problem != problem_) made_.clear();  // all texts have it
+  problem_ = std::move(problem);
   looked_at_ = now;
   ++looks_;
 }
@@ -185,7 +218,8 @@ RunPages::Names RunPages::newest_runs() const {
 }
 
 Json RunPages::data_json(const Names& shown) const {
-  Json data = report_data(runs_.all(shown), /*is_verified=*/false, clock_());
+  Json data = report_data(runs_.all(shown), /*is_verified=*/false, {});
+  data.erase("made");  // the header Looked-At has it: the same runs make the same text
   data["place"] = shown_place(place_);
   data["every"] = interval_.count();
   data["most_runs"] = kMostShown;

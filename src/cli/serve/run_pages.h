@@ -19,6 +19,16 @@
 
 namespace cairn::cli {
 
+using WallTime = std::chrono::system_clock::time_point;
+
+struct Moment {
+  WallTime wall;
+  SteadyTime steady;  // intervals are measured by it
+  static Moment now() {
+    return {std::chrono::system_clock::now(), std::chrono::steady_clock::now()};
+  }
+};
+
 // Thread-safe. However many clients ask, the runs are looked at once in an interval. A client never
 // waits for a look that another one is waiting for, unless there is nothing older to answer.
 class RunPages {
@@ -26,7 +36,7 @@ class RunPages {
   struct Options {
     std::string place;
     std::optional<std::chrono::seconds> interval = std::nullopt;  // default: by the store
-    std::function<WallTime()> clock = [] { return std::chrono::system_clock::now(); };
+    std::function<Moment()> clock = Moment::now;
   };
 
   // Looks at the runs once. Throws what ServedRuns::refresh() throws.
@@ -37,26 +47,30 @@ class RunPages {
   void stop() { cancellation_.cancel(); }
 
  private:
-  using Body = std::shared_ptr<const std::string>;
   using Names = std::set<std::string>;
   // How a text is made: the runs of which it shows all, and the text.
   struct Text {
     std::function<Names()> shown;
     std::function<std::string(const Names& shown)> make;
+    bool tells_time = false;  // so it is another one at each look, even if the runs are the same
   };
   // A text that was made from the runs as they were at a look.
   struct Made {
-    Names shown;
-    WallTime asked;  // the last time
-    std::uint64_t look = 0;
-    Body text;
+    Names shown = {};
+    SteadyTime asked = {};       // the last time
+    std::uint64_t look = 0;      // the last one after which the text was right
+    std::uint64_t revision = 0;  // of the runs
+    WallTime looked_at = {};
+    std::shared_ptr<const std::string> text = nullptr;
+    std::string tag = {};  // as the header ETag has it
   };
 
-  Body data(const WebRequest& asked);
-  Body metrics();
-  Body text(const std::string& key, const Text& wanted);
-  Body known(const std::string& key, bool may_be_old);
-  void keep(const std::string& key, Made made);
+  WebAnswer data(const WebRequest& asked);
+  WebAnswer metrics();
+  Made made(const std::string& key, const Text& wanted);
+  Made make(const std::string& key, const Text& wanted);
+  std::optional<Made> known(const std::string& key, bool may_be_old);
+  void keep(const std::string& key, const Made& made);
   bool is_due();
   void look();
   Names shown_now();
@@ -64,14 +78,14 @@ class RunPages {
   Json data_json(const Names& shown) const;
 
   const std::string place_;
-  const std::function<WallTime()> clock_;
+  const std::function<Moment()> clock_;
   Cancellation cancellation_{"cairn serve ends"};
   std::mutex looking_;  // held by the thread that looks at the runs, and reads what it found
   ServedRuns runs_;
   const std::chrono::seconds interval_;
   std::string problem_ = {};  // why the last look failed
   std::mutex mutex_;          // protects what follows
-  WallTime looked_at_ = {};
+  Moment looked_at_ = {};
   std::uint64_t looks_ = 0;
   std::map<std::string, Made> made_ = {};
   const LivePage page_;

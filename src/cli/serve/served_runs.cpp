@@ -3,16 +3,14 @@
 #include <algorithm>
 #include <functional>
 #include <ostream>
-#include <string_view>
 #include <utility>
 
 #include "cairn/error.h"
 
 #include "checkpoint/folder/list_checkpoints.h"
-#include "cli/runs/event_files.h"
-#include "cli/runs/run_log.h"
 #include "cli/runs/run_places.h"
 #include "cli/runs/watched_run.h"
+#include "cli/serve/find_runs.h"
 #include "io/file.h"
 #include "storage/listing.h"
 #include "storage/place.h"
@@ -20,42 +18,53 @@
 namespace cairn::cli {
 namespace {
 
-constexpr std::size_t kMostRuns = 100;
-// How long a listing of a far store counts, because each costs a request.
+// How long a listing counts of a far store, where it costs a request, and of a run that has ended.
 constexpr auto kListingCounts = std::chrono::seconds(60);
-// The clock of a file system may be this coarse.
-constexpr auto kCoarseClock = std::chrono::seconds(2);
+constexpr std::size_t kMostStates = 100;  // below a run's folder
 
-bool is_due(const std::optional<WallTime>& last, bool is_far, WallTime now) {
-  return !last || !is_far || now - *last >= kListingCounts;
+bool is_due(const std::optional<SteadyTime>& last, bool is_rare, SteadyTime now) {
+  return !last || !is_rare || now - *last >= kListingCounts;
 }
 
-bool is_of_run(const std::vector<ListedName>& names) {
-  return std::ranges::any_of(names, [](const ListedName& listed) {
-    return is_log_name(listed.name) || is_event_file_name(listed.name) ||
-           has_checkpoint_name(listed.name);
-  });
-}
-
-// A text that is another one when something in the folder has changed.
-std::string state_of_folder(ObjectStore& store, const std::string& folder, WallTime now) {
-  std::string text;
-  if (!store.may_be_far()) {
-    const auto info = store.stat(folder);
-    if (!info) return text;
-    text = std::to_string(info->modified.time_since_epoch().count());
-    if (now - info->modified < kCoarseClock)
-      text += " " + std::to_string(now.time_since_epoch().count());
-    return text;
-  }
+// Adds a text that is another one when a checkpoint in the folder has changed. Other files, such as
+// logs, may change all the time.
+void add_state(ObjectStore& store, const std::string& folder, std::size_t& folders,
+               std::string& text) {
+  const bool is_top = folders == 0;
   for (const ListedName& listed : list_all_if_any(store, folder)) {
-    text += listed.name + "/";
-    if (listed.info) {
-      text += std::to_string(listed.info->size) + "/" + listed.info->version + "/" +
-              std::to_string(listed.info->modified.time_since_epoch().count());
+    const auto info = info_of(store, folder, listed);
+    if (!info) continue;
+    const bool is_checkpoint = has_checkpoint_name(listed.name);
+    const bool is_folder = info->type == ObjectInfo::Type::kFolder;
+    if (!is_checkpoint && !is_folder && !listed.name.ends_with(".pin")) continue;
+    text += listed.name + '\n';
+    if (is_checkpoint) {
+      text += std::to_string(info->size) + ' ' + info->version + ' ' +
+              std::to_string(info->modified.time_since_epoch().count()) + '\n';
+    } else if (is_top && is_folder && folders < kMostStates) {
+      ++folders;
+      std::size_t deeper = 1;
+      add_state(store, join_path(folder, listed.name), deeper, text);
     }
   }
-  return std::to_string(std::hash<std::string>()(text));
+}
+
+std::size_t state_of_folder(ObjectStore& store, const std::string& folder) {
+  std::string text;
+  std::size_t folders = 0;
+  add_state(store, folder, folders, text);
+  return std::hash<std::string>()(text);
+}
+
+// Whether a later look may find that it was only not readable just now.
+bool has_doubts(const GatheredRun& run) {
+  return std::ranges::any_of(run.folders, [](const GatheredFolder& folder) {
+    return !folder.resume_problem.empty() ||
+           std::ranges::any_of(folder.listed.listing.checkpoints,
+                               [](const ListedCheckpoint& listed) {
+                                 return listed.condition == Condition::kRefused;
+                               });
+  });
 }
 
 // Answers go nowhere, and no bar is drawn.
@@ -77,79 +86,101 @@ class ServedRuns::Run {
     gathered_.name = std::move(name);
   }
 
-  void refresh(bool is_shown, WallTime now) {
-    if (is_let_go()) {
-      if (!is_shown && is_same_log()) return;
-      let_go_.reset();
-    }
+  // Returns whether something is another now.
+  bool refresh(bool is_shown, SteadyTime now) {
+    const std::string before = status_.problem;
+    bool has_changed = false;
     try {
-      look();
-      if (is_shown) gather(now);
+      if (is_let_go()) {
+        if (!is_shown && is_as_it_was(now)) return false;
+        let_go_.reset();
+      }
+      has_changed = look();
+      if (is_shown) has_changed = gather(now) || has_changed;
+      if (!is_shown && has_ended(status_.state) && status_.problem.empty()) let_go(now);
     } catch (const Error& error) {
       status_.problem = error.what();
     }
     status_.name = gathered_.name;
-    if (!is_shown && has_ended(status_.state) && status_.problem.empty()) let_go();
+    return has_changed || status_.problem != before;
   }
 
+  const std::string& place() const { return place_; }
   bool is_whole() const { return looked_at_.has_value(); }
   const RunStatus& status() const { return status_; }
   const GatheredRun& gathered() const { return gathered_; }
 
  private:
-  void look() {
+  bool look() {
     if (!watched_) watched_ = std::make_shared<WatchedRun>(RunPlaces{.run = place_});
-    watched_->look();
+    const bool has_changed = watched_->look();
     status_ = watched_->status();
     gathered_.log = std::shared_ptr<const RunLog>(watched_, watched_->log());
+    return has_changed;
   }
 
   // Lists the checkpoints, and finds out what autoresume would choose.
-  void gather(WallTime now) {
-    if (!is_due(looked_at_, store_->may_be_far(), now)) return;
-    std::string state = state_of_folders(now);
-    if (!looked_at_ || state != state_) {
+  bool gather(SteadyTime now) {
+    if (!is_due(looked_at_, store_->may_be_far(), now)) return false;
+    const std::size_t state = state_of_folders();
+    const bool has_changed = !looked_at_ || !state_ || *state_ != state;
+    if (has_changed) {
       GatheredRun found{.name = gathered_.name, .log = gathered_.log};
       gather_folders(found, place_, {}, NoConsole().console());
       explain_folders(found, Verify::kQuick);
       gathered_ = std::move(found);
-      state_ = std::move(state);
+      state_ = state;
+      if (has_doubts(gathered_)) state_.reset();
     }
     looked_at_ = now;
+    return has_changed;
   }
 
-  std::string state_of_folders(WallTime now) const {
-    std::string text = state_of_folder(*store_, shown_place(place_), now);
+  std::size_t state_of_folders() const {
+    std::size_t state = state_of_folder(*store_, shown_place(place_));
     for (const GatheredFolder& folder : gathered_.folders)
-      text += "\n" + state_of_folder(*store_, folder.listed.folder, now);
-    return text;
+      state = state * 31 + state_of_folder(*store_, folder.listed.folder);
+    return state;
   }
 
-  // Forgets all but the status of a run that has ended, until its log changes.
-  void let_go() {
-    log_ = status_.log;
-    let_go_ = log_.empty() ? std::nullopt : store_->stat(log_);
-    if (!let_go_) return;
+  // Forgets all but the status of a run that has ended.
+  void let_go(SteadyTime now) {
+    const auto info = status_.log.empty() ? std::nullopt : store_->stat(status_.log);
+    if (!info) return;
+    let_go_ =
+        LetGo{.log = *info, .folder = state_of_folder(*store_, shown_place(place_)), .seen = now};
     watched_ = nullptr;
     gathered_ = {.name = gathered_.name};
+    state_ = std::nullopt;
     looked_at_ = std::nullopt;
   }
   bool is_let_go() const { return let_go_.has_value(); }
-  bool is_same_log() const {
-    const auto info = store_->stat(log_);
-    return info && info->size == let_go_->size && info->modified == let_go_->modified &&
-           info->version == let_go_->version;
+  bool is_as_it_was(SteadyTime now) {
+    const auto info = store_->stat(status_.log);
+    const ObjectInfo& log = let_go_->log;
+    if (!info || info->size != log.size || info->modified != log.modified ||
+        info->version != log.version)
+      return false;
+    if (!is_due(let_go_->seen, /*is_rare=*/true, now)) return true;
+    let_go_->seen = now;
+    return state_of_folder(*store_, shown_place(place_)) == let_go_->folder;
   }
+
+  // How things were when a run was let go.
+  struct LetGo {
+    ObjectInfo log;
+    std::size_t folder = 0;
+    SteadyTime seen;  // the last time that they were found to be so
+  };
 
   std::shared_ptr<ObjectStore> store_;
   std::string place_;
   RunStatus status_ = {};
   GatheredRun gathered_ = {};
   std::shared_ptr<WatchedRun> watched_ = nullptr;  // null: not looked at yet, or let go
-  std::string log_ = {};
-  std::optional<ObjectInfo> let_go_ = std::nullopt;   // of the log, when it was let go
-  std::string state_ = {};                            // of the folders, when they were listed
-  std::optional<WallTime> looked_at_ = std::nullopt;  // when the folders were
+  std::optional<LetGo> let_go_ = std::nullopt;
+  std::optional<std::size_t> state_ = std::nullopt;     // of the folders, when they were listed
+  std::optional<SteadyTime> looked_at_ = std::nullopt;  // when the folders were
 };
 
 ServedRuns::ServedRuns(std::string place)
@@ -157,63 +188,36 @@ ServedRuns::ServedRuns(std::string place)
 
 ServedRuns::~ServedRuns() = default;
 
-void ServedRuns::refresh(const std::set<std::string>& shown, WallTime now) {
+void ServedRuns::refresh(const std::set<std::string>& shown, SteadyTime now) {
   if (is_due(found_at_, is_far_, now)) {
-    find_runs();
+    look_for_runs();
     found_at_ = now;
   }
-  for (const auto& [name, run] : runs_)
-    run->refresh(shown.contains(name), now);
+  for (const auto& [name, run] : runs_) {
+    if (run->refresh(shown.contains(name), now)) ++revision_;
+  }
 }
 
-void ServedRuns::find_runs() {
-  const std::string folder = shown_place(place_);
-  const std::vector<ListedName> names = list_all(*store_, folder);
-  std::map<std::string, std::string> found;  // name, place
-  if (is_of_run(names)) {
-    found.emplace(base_name(folder), place_);
-  } else {
-    found = runs_below(folder, names);
-  }
-  std::erase_if(runs_, [&](const auto& run) { return !found.contains(run.first); });
-  for (const auto& [name, place] : found) {
+void ServedRuns::look_for_runs() {
+  std::map<std::string, std::string> known;
+  for (const auto& [name, run] : runs_)
+    known.emplace(name, run->place());
+  const FoundRuns found = find_runs(*store_, place_, known);
+  if (found.runs == known && found.not_looked_at == not_looked_at_) return;
+  ++revision_;
+  not_looked_at_ = found.not_looked_at;
+  std::erase_if(runs_, [&](const auto& run) { return !found.runs.contains(run.first); });
+  for (const auto& [name, place] : found.runs) {
     auto& run = runs_[name];
     if (run == nullptr) run = std::make_unique<Run>(name, place, store_);
   }
 }
 
-std::map<std::string, std::string> ServedRuns::runs_below(const std::string& folder,
-                                                          const std::vector<ListedName>& names) {
-  std::vector<std::pair<WallTime, std::string>> folders;
-  for (const ListedName& listed : names) {
-    const auto info = info_of(*store_, folder, listed);
-    if (info && info->type == ObjectInfo::Type::kFolder)
-      folders.emplace_back(info->modified, listed.name);
-  }
-  std::ranges::sort(folders, std::greater());
-  not_looked_at_ = folders.size() - std::min(folders.size(), kMostRuns);
-  folders.resize(folders.size() - not_looked_at_);
-  std::map<std::string, std::string> found;
-  for (const auto& [modified, name] : folders) {
-    std::string place = join_path(folder, name);
-    // A run that is known stays, also if it cannot be listed now.
-    if (runs_.contains(name) || is_run(place)) found.emplace(name, std::move(place));
-  }
-  return found;
-}
-
-bool ServedRuns::is_run(const std::string& folder) const {
-  try {
-    return is_of_run(list_all_if_any(*store_, folder));
-  } catch (const StorageError&) {
-    return false;
-  }
-}
-
-void ServedRuns::complete(const std::set<std::string>& shown, WallTime now) {
+void ServedRuns::complete(const std::set<std::string>& shown, SteadyTime now) {
   for (const std::string& name : shown) {
     const auto run = runs_.find(name);
-    if (run != runs_.end() && !run->second->is_whole()) run->second->refresh(true, now);
+    if (run == runs_.end() || run->second->is_whole()) continue;
+    if (run->second->refresh(true, now)) ++revision_;
   }
 }
 

@@ -2,16 +2,17 @@
 //
 //  1. The place is the folder of a run, or a folder of such folders. It is listed again every so
 //     often: new runs appear.
-//  2. The log of each run is read on from where it was read. Its checkpoints are listed again only
-//     if something in their folders has changed.
+//  2. The log of each run is read on from where it was read. The checkpoints of a run that a page
+//     shows are listed again if something in their folders has changed, or one could not be read.
 //  3. If no page shows a run, only its newest checkpoints are looked at. When it has ended, all
-//     except its status is forgotten, until its log changes.
+//     except its status is forgotten, until its log or its folders change.
 //
 // So a refresh costs what is new, and a call or two for each run.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -24,7 +25,7 @@
 
 namespace cairn::cli {
 
-using WallTime = std::chrono::system_clock::time_point;
+using SteadyTime = std::chrono::steady_clock::time_point;
 
 class ServedRuns {
  public:
@@ -37,10 +38,10 @@ class ServedRuns {
   // Looks at what has changed. `shown`: the names of the runs of which all() is wanted. Throws what
   // listing the place throws. An error that one run alone has is the `problem` of its status, whose
   // rest is older then.
-  void refresh(const std::set<std::string>& shown, WallTime now);
+  void refresh(const std::set<std::string>& shown, SteadyTime now);
 
   // Reads what refresh() leaves out of runs that no page showed until now.
-  void complete(const std::set<std::string>& shown, WallTime now);
+  void complete(const std::set<std::string>& shown, SteadyTime now);
 
   // How all runs stand, by name: the name of a run is that of its folder.
   std::vector<RunStatus> runs() const;
@@ -49,20 +50,20 @@ class ServedRuns {
   // How many folders may hold runs and were not looked at.
   std::size_t not_looked_at() const { return not_looked_at_; }
   bool is_far() const { return is_far_; }
+  // Another number when something that the functions above give has changed.
+  std::uint64_t revision() const { return revision_; }
 
  private:
   class Run;
 
-  void find_runs();
-  std::map<std::string, std::string> runs_below(const std::string& folder,
-                                                const std::vector<ListedName>& names);
-  bool is_run(const std::string& folder) const;
+  void look_for_runs();
 
   std::string place_;
   std::shared_ptr<ObjectStore> store_;
   bool is_far_;
-  std::optional<WallTime> found_at_ = std::nullopt;
+  std::optional<SteadyTime> found_at_ = std::nullopt;
   std::size_t not_looked_at_ = 0;
+  std::uint64_t revision_ = 0;
   std::map<std::string, std::unique_ptr<Run>> runs_;
 };
 

@@ -18,6 +18,9 @@ struct WebRequest {
   std::string host = {};
   std::string authorization = {};
   std::string cookie = {};
+  std::string if_none_match = {};
+  std::string fetch_site = {};  // Sec-Fetch-Site: where the page that asks is from
+  std::string fetch_mode = {};  // Sec-Fetch-Mode: "navigate" for what the user opens
 };
 
 struct WebAnswer {

@@ -5,7 +5,12 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <exception>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -16,8 +21,12 @@
 namespace cairn::cli {
 namespace {
 
-constexpr std::size_t kThreads = 8;
-constexpr auto kMostWait = std::chrono::seconds(5);  // for a part of a request, or to send one
+constexpr std::size_t kThreads = 32;
+constexpr auto kMostWait = std::chrono::seconds(5);   // for a part of a request, or to send one
+constexpr auto kMostIdle = std::chrono::seconds(1);   // before a request begins
+constexpr auto kMostTime = std::chrono::seconds(30);  // of a connection
+constexpr std::uint64_t kMostReceived = 64 << 10;     // bytes of a request
+constexpr auto kPause = std::chrono::milliseconds(50);
 
 // No answer may be shown in a frame, kept, or taken for something else.
 httplib::Headers headers_of_all() {
@@ -35,7 +44,10 @@ WebRequest read(const httplib::Request& asked) {
           .query = {asked.params.begin(), asked.params.end()},
           .host = asked.get_header_value("Host"),
           .authorization = asked.get_header_value("Authorization"),
-          .cookie = asked.get_header_value("Cookie")};
+          .cookie = asked.get_header_value("Cookie"),
+          .if_none_match = asked.get_header_value("If-None-Match"),
+          .fetch_site = asked.get_header_value("Sec-Fetch-Site"),
+          .fetch_mode = asked.get_header_value("Sec-Fetch-Mode")};
 }
 
 void write(WebAnswer answer, httplib::Response& response) {
@@ -64,6 +76,34 @@ WebAnswer answer_to(const WebRequest& asked, const WebHandler& handler) {
   }
 }
 
+// Ends connections that take too long or send too much. The library bounds the wait for each part
+// of a request, and neither the whole of it nor the number of headers.
+class ConnectionLimits {
+ public:
+  explicit ConnectionLimits(int port) : port_(static_cast<std::uint16_t>(port)) {}
+
+  void look(std::chrono::steady_clock::time_point now) {
+    std::map<std::uint64_t, std::chrono::steady_clock::time_point> begins;
+    for (const AcceptedConnection& connection : accepted_connections(port_)) {
+      const auto known = begins_.find(connection.inode);
+      const auto begin = known == begins_.end() ? now : known->second;
+      begins.emplace(connection.inode, begin);
+      if (now - begin > kMostTime || connection.received > kMostReceived)
+        end_connection(connection);
+    }
+    begins_ = std::move(begins);
+  }
+
+  void end_all() const {
+    for (const AcceptedConnection& connection : accepted_connections(port_))
+      end_connection(connection);
+  }
+
+ private:
+  std::uint16_t port_;
+  std::map<std::uint64_t, std::chrono::steady_clock::time_point> begins_ = {};  // by inode
+};
+
 }  // namespace
 
 void check_can_serve() {}
@@ -73,7 +113,7 @@ class WebServer::Impl {
   explicit Impl(const Options& options) : on_failure_(options.on_failure) {
     server_.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
     server_.set_keep_alive_max_count(1);
-    server_.set_keep_alive_timeout(kMostWait.count());
+    server_.set_keep_alive_timeout(kMostIdle.count());
     server_.set_read_timeout(kMostWait.count());
     server_.set_write_timeout(kMostWait.count());
     server_.set_payload_max_length(0);
@@ -83,7 +123,10 @@ class WebServer::Impl {
     port_ = options.port == 0 ? server_.bind_to_any_port(options.host)
             : server_.bind_to_port(options.host, options.port) ? options.port
                                                                : -1;
-    if (port_ > 0) return;
+    if (port_ > 0) {
+      limits_.emplace(port_);
+      return;
+    }
     throw StorageError("cannot listen at " + options.host + ", port " +
                            std::to_string(options.port) +
                            ": the address is not this machine's, or another program listens there. "
@@ -98,7 +141,13 @@ class WebServer::Impl {
       std::this_thread::yield();
     is_stopping_ = true;
     server_.stop();
+    // Threads that wait for slow clients end now, also those that begin with one only now.
+    while (!has_ended_) {
+      watch([](ConnectionLimits& limits) { limits.end_all(); });
+      std::this_thread::sleep_for(kPause);
+    }
     thread_.join();
+    watcher_.join();
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -118,6 +167,12 @@ class WebServer::Impl {
           return httplib::Server::HandlerResponse::Handled;
         });
     thread_ = std::thread([this] { listen(); });
+    watcher_ = std::thread([this] {
+      while (!has_ended_) {
+        watch([](ConnectionLimits& limits) { limits.look(std::chrono::steady_clock::now()); });
+        std::this_thread::sleep_for(kPause);
+      }
+    });
   }
 
  private:
@@ -127,12 +182,25 @@ class WebServer::Impl {
     if (!is_stopping_) on_failure_();
   }
 
+  // Without memory or descriptors nothing is watched for a moment.
+  void watch(const std::function<void(ConnectionLimits&)>& look) {
+    const std::scoped_lock lock(limits_mutex_);
+    try {
+      look(*limits_);
+    } catch (const std::exception&) {
+      return;
+    }
+  }
+
   httplib::Server server_;
   std::function<void()> on_failure_;
   int port_ = -1;
   std::atomic<bool> has_ended_ = false;
   std::atomic<bool> is_stopping_ = false;
+  std::mutex limits_mutex_;
+  std::optional<ConnectionLimits> limits_;
   std::thread thread_;
+  std::thread watcher_;
 };
 
 WebServer::WebServer(const Options& options) : impl_(std::make_unique<Impl>(options)) {}

@@ -2,8 +2,10 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,13 +18,10 @@
 namespace cairn {
 namespace {
 
-// The port at which the socket listens; 0 for any other descriptor.
-std::uint16_t listening_port(int fd) {
-  int listens = 0;
-  socklen_t size = sizeof listens;
-  if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || listens == 0) return 0;
+// The port of this end of a socket; 0 for any other descriptor.
+std::uint16_t own_port(int fd) {
   sockaddr_storage address = {};
-  size = sizeof address;
+  socklen_t size = sizeof address;
   if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
   if (address.ss_family == AF_INET) {
     return ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
@@ -31,6 +30,33 @@ std::uint16_t listening_port(int fd) {
     return ntohs(reinterpret_cast<const sockaddr_in6&>(address).sin6_port);
   }
   return 0;
+}
+
+bool is_listening(int fd) {
+  int listens = 0;
+  socklen_t size = sizeof listens;
+  return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens != 0;
+}
+
+std::uint64_t inode_of(int fd) {
+  struct stat info = {};
+  return fstat(fd, &info) == 0 ? info.st_ino : 0;
+}
+
+std::uint64_t received_bytes(int fd) {
+  tcp_info info = {};
+  socklen_t size = sizeof info;
+  return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_bytes_received : 0;
+}
+
+std::vector<int> open_descriptors() {
+  std::vector<int> fds;
+  const std::unique_ptr<DIR, int (*)(DIR*)> open(opendir("/proc/self/fd"), closedir);
+  if (open == nullptr) throw_storage_error(errno, "cannot list /proc/self/fd");
+  // "." becomes 0, standard input, which is no socket of a server
+  while (const dirent* entry = readdir(open.get()))
+    fds.push_back(std::atoi(entry->d_name));
+  return fds;
 }
 
 sockaddr_in loopback(std::uint16_t port) {
@@ -63,11 +89,8 @@ bool is_listened_at_loopback(std::uint16_t port) {
 }
 
 void replace_listener(std::uint16_t port, const FileDescriptor& own) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> open(opendir("/proc/self/fd"), closedir);
-  while (const dirent* entry = open == nullptr ? nullptr : readdir(open.get())) {
-    // "." becomes 0, standard input, which does not listen
-    const int fd = std::atoi(entry->d_name);
-    if (fd == own.get() || listening_port(fd) != port) continue;
+  for (const int fd : open_descriptors()) {
+    if (fd == own.get() || !is_listening(fd) || own_port(fd) != port) continue;
     if (dup3(own.get(), fd, O_CLOEXEC) == fd) return;
     throw_storage_error(errno, "cannot take over the socket at port " + std::to_string(port));
   }
@@ -77,6 +100,19 @@ void replace_listener(std::uint16_t port, const FileDescriptor& own) {
 void allow_address_again(int socket) {
   const int yes = 1;
   setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+}
+
+std::vector<AcceptedConnection> accepted_connections(std::uint16_t port) {
+  std::vector<AcceptedConnection> all;
+  for (const int fd : open_descriptors()) {
+    if (own_port(fd) != port || is_listening(fd)) continue;
+    all.push_back({.fd = fd, .inode = inode_of(fd), .received = received_bytes(fd)});
+  }
+  return all;
+}
+
+void end_connection(const AcceptedConnection& connection) {
+  if (inode_of(connection.fd) == connection.inode) shutdown(connection.fd, SHUT_RDWR);
 }
 
 }  // namespace cairn

@@ -1,7 +1,8 @@
-// Listening TCP sockets, for servers of other libraries that cannot be told an address.
+// TCP sockets of servers of other libraries, which cannot be told an address or a limit.
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "io/file_descriptor.h"
 
@@ -22,5 +23,18 @@ void replace_listener(std::uint16_t port, const FileDescriptor& own);
 // Lets a socket that is not bound yet take the address of a server that has just ended, and not
 // that of one that lives.
 void allow_address_again(int socket);
+
+// A connection that this process has accepted and not closed.
+struct AcceptedConnection {
+  int fd = -1;
+  std::uint64_t inode = 0;     // which no other socket of the machine has
+  std::uint64_t received = 0;  // bytes
+};
+
+// The connections to `port` of this process. Throws StorageError.
+std::vector<AcceptedConnection> accepted_connections(std::uint16_t port);
+
+// Ends a connection at once, if it is still there: its reader finds the end.
+void end_connection(const AcceptedConnection& connection);
 
 }  // namespace cairn
