@@ -87,7 +87,7 @@ void RunLogReader::find() {
 
 bool RunLogReader::update() {
   if (!has_log()) find();
-  log_.path = path_;
+  if (event_files_) log_.path = path_;
   bool has_more = false;
   for (int attempt = 1;; ++attempt) {
     const std::uint64_t before = next_;
@@ -109,6 +109,7 @@ bool RunLogReader::read_added() {
   const auto info = store_->stat(path_);
   if (info && seen_ && is_same(*info, *seen_)) return false;
   const auto source = store_->open(path_);
+  log_.path = path_;
   const bool is_anew = !is_continued(*source);
   if (is_anew) begin_anew();
   const bool has_more = read_from(*source);
