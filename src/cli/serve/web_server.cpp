@@ -118,8 +118,7 @@ class WebServer::Impl {
     server_.set_write_timeout(kMostWait.count());
     server_.set_payload_max_length(0);
     server_.set_default_headers(headers_of_all());
-    server_.set_socket_options(
-        [](int socket) { allow_address_again(socket); });  // the library would share the port
+    server_.set_socket_options(prepare_to_listen);  // the library would share the port
     port_ = options.port == 0 ? server_.bind_to_any_port(options.host)
             : server_.bind_to_port(options.host, options.port) ? options.port
                                                                : -1;

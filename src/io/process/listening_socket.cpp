@@ -97,9 +97,11 @@ void replace_listener(std::uint16_t port, const FileDescriptor& own) {
   throw_storage_error(ENOENT, "no socket of this process listens at port " + std::to_string(port));
 }
 
-void allow_address_again(int socket) {
+void prepare_to_listen(int socket) {
   const int yes = 1;
   setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  const int bytes = 16 << 10;
+  setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
 }
 
 std::vector<AcceptedConnection> accepted_connections(std::uint16_t port) {

@@ -20,9 +20,9 @@ bool is_listened_at_loopback(std::uint16_t port);
 // `own`. Throws StorageError if there is no such socket.
 void replace_listener(std::uint16_t port, const FileDescriptor& own);
 
-// Lets a socket that is not bound yet take the address of a server that has just ended, and not
-// that of one that lives.
-void allow_address_again(int socket);
+// For a socket that is not bound yet: it may take the address of a server that has just ended, and
+// not that of one that lives. Its connections receive at most some KiB before they are read.
+void prepare_to_listen(int socket);
 
 // A connection that this process has accepted and not closed.
 struct AcceptedConnection {
