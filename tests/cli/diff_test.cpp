@@ -228,7 +228,7 @@ TEST_F(DiffTest, OptionsOfTheRunsComeFirstAndAreNoState) {
                                HasSubstr("identical: "), Not(HasSubstr("\x1b"))));
 }
 
-// What is no Trainer's is compared as everything else.
+// No Trainer wrote them, so they are compared as everything else.
 TEST_F(DiffTest, OptionsThatAreNoTextsAreValues) {
   const std::string a = saved("a.pt", with_options({{"lr", 1}}));
   EXPECT_EQ(

@@ -395,7 +395,9 @@ void Trainer::Impl::Setup::note_options() {
       if (!name.ends_with(": params")) noted.set(name, text);
     }
   }
-  if (state.optimizer) noted.set("optimizers", optimizer_name(*state.optimizer));
+  // One that cannot be saved has no other name than its class.
+  if (!state.optimizer || !can_be_saved(*state.optimizer)) return;
+  noted.set("optimizers", optimizer_name(*state.optimizer));
   noted.erase("the optimizer's class");
 }
 
