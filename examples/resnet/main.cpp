@@ -78,7 +78,6 @@ int main() try {
       .optimizers = cairn::DecoupledSGDW({.lr = 0.05, .momentum = 0.9}),
       .schedulers = cairn::CosineAnnealingScheduler(),
       .eval_dataloader = cairn::DataLoader(test, {.batch_size = 80}),
-      .loggers = cairn::FileLogger({.filename = "ckpt/{run_name}/log.jsonl"}),
       .run_name = "resnet",
       .progress_bar = false,
       .save_folder = "ckpt/{run_name}",
