@@ -8,17 +8,13 @@
 namespace cairn::cli {
 namespace {
 
-// Read at once. A line that is longer is read whole.
+// Read at once, if a line is not longer.
 constexpr std::uint64_t kPiece = std::uint64_t{4} << 20;
 // FileLogger writes no such line. A piece, doubled some times.
 constexpr std::uint64_t kLongestLine = 16 * kPiece;
 // Compared to find out whether a log was only continued: this much of its begin, and before the end
 // of what was read.
 constexpr std::size_t kCompared = 1024;
-
-bool is_same(const ObjectInfo& a, const ObjectInfo& b) {
-  return a.size == b.size && a.modified == b.modified && a.version == b.version;
-}
 
 }  // namespace
 
@@ -30,7 +26,7 @@ bool RunLogFile::update(RunLog& log) {
 
 bool RunLogFile::read_added(RunLog& log) {
   const auto info = store_->stat(path_);
-  if (info && seen_ && is_same(*info, *seen_)) return false;
+  if (info && seen_ && is_unchanged(*seen_, *info)) return false;
   const auto source = store_->open(path_);
   if (!is_continued(*source)) {
     RunLogFile fresh(store_, path_);

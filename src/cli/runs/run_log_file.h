@@ -13,6 +13,12 @@
 
 namespace cairn::cli {
 
+// Whether nothing has written to an object between two looks at it.
+inline bool is_unchanged(const ObjectInfo& before, const ObjectInfo& now) {
+  return before.size == now.size && before.modified == now.modified &&
+         before.version == now.version;
+}
+
 class RunLogFile {
  public:
   RunLogFile(std::shared_ptr<ObjectStore> store, std::string path)

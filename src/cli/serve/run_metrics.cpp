@@ -127,7 +127,7 @@ std::vector<Column> columns(std::chrono::system_clock::time_point now) {
   };
 }
 
-// Whether the run was read at least once. Of others only cairn_run_readable is there.
+// Whether the run was read at least once. Other runs have only cairn_run_readable.
 bool is_known(const RunStatus& run) {
   return run.problem.empty() || !run.log.empty() || run.checkpoints > 0;
 }

@@ -8,6 +8,7 @@
 #include "cairn/error.h"
 
 #include "checkpoint/folder/list_checkpoints.h"
+#include "cli/runs/run_log_file.h"
 #include "cli/runs/run_places.h"
 #include "cli/runs/watched_run.h"
 #include "cli/serve/find_runs.h"
@@ -157,10 +158,7 @@ class ServedRuns::Run {
   bool is_let_go() const { return let_go_.has_value(); }
   bool is_as_it_was(SteadyTime now) {
     const auto info = store_->stat(status_.log);
-    const ObjectInfo& log = let_go_->log;
-    if (!info || info->size != log.size || info->modified != log.modified ||
-        info->version != log.version)
-      return false;
+    if (!info || !is_unchanged(let_go_->log, *info)) return false;
     if (!is_due(let_go_->seen, /*is_rare=*/true, now)) return true;
     let_go_->seen = now;
     return state_of_folder(*store_, shown_place(place_)) == let_go_->folder;
