@@ -3,6 +3,7 @@
 #include "io/files/lock_file.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -32,6 +33,25 @@ TEST(LockFileTest, ASecondProcessIsToldTheTextOfTheFirst) {
   EXPECT_TRUE(lock.has_locks);
   EXPECT_EQ(lock.holder, "it is me");
   EXPECT_EQ(testing::read_file(path), "it is me");
+}
+
+TEST(LockFileTest, TheStateOfALockIsThatOfItsProcess) {
+  const TempFolder folder;
+  const std::string path = folder / "lock";
+  EXPECT_EQ(state_of_lock(path), LockState::kUnknown);  // there is no file
+  std::shared_ptr<void> held;
+  OtherProcess other([&] { held = posix_file_system().lock_file(path, "it is me").held; });
+  EXPECT_EQ(state_of_lock(path), LockState::kHeld);
+  other.kill();
+  EXPECT_EQ(state_of_lock(path), LockState::kFree);
+  EXPECT_EQ(state_of_lock(path), LockState::kFree);  // asking has changed nothing
+  EXPECT_EQ(testing::read_file(path), "it is me");
+  fs::create_symlink(path, folder / "link");
+  EXPECT_EQ(state_of_lock(folder / "link"), LockState::kUnknown);
+  fs::create_directory(folder / "folder");
+  EXPECT_EQ(state_of_lock(folder / "folder"), LockState::kUnknown);
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_EQ(state_of_lock(folder / "pipe"), LockState::kUnknown);  // nobody writes to it
 }
 
 TEST(LockFileTest, WhatAKilledProcessLeftIsTakenOver) {

@@ -109,7 +109,9 @@ FileLock lock_posix_file(const FilePath& place, const std::string& text) {
 
 LockState state_of_lock(const FilePath& path) {
   const FileDescriptor fd = open_at_for_lock(path, O_RDONLY | O_NONBLOCK);
-  if (!fd.is_open()) return LockState::kUnknown;
+  struct stat info = {};
+  if (!fd.is_open() || fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode))
+    return LockState::kUnknown;
   const int error = lock_opened(fd, LOCK_SH | LOCK_NB);
   if (error == EWOULDBLOCK) return LockState::kHeld;
   return error == 0 ? LockState::kFree : LockState::kUnknown;

@@ -29,7 +29,7 @@ FileLock lock_posix_file(const FilePath& path, const std::string& text);
 enum class LockState : std::uint8_t {
   kFree,     // no process holds the lock
   kHeld,     // a process holds it, perhaps on another machine
-  kUnknown,  // there is no such file, it may not be opened, or the file system has no locks
+  kUnknown,  // there is no file of that name, it may not be opened, or the file system has no locks
 };
 // Asks the kernel, and changes nothing. If the lock is free, this process shares it for an instant,
 // in which no other process can take it: do not ask again about a holder that has ended.
