@@ -140,6 +140,19 @@ class ReportPage(PageTest):
         print("ms to zoom and to smooth:", took, file=sys.stderr)
         self.assertLess(max(took), MOST_MS_TO_ZOOM, took)
 
+    def test_has_a_logarithmic_axis(self):
+        def picture():
+            self.browser.execute_async_script(
+                "requestAnimationFrame(() => setTimeout(arguments[0]))")
+            return self.script("return arguments[0].querySelector('canvas').toDataURL()",
+                               self.chart())
+        linear = picture()
+        self.id("logarithmic").click()
+        self.assertNotEqual(picture(), linear)
+        self.id("logarithmic").click()
+        self.assertEqual(picture(), linear)
+        self.assert_no_errors()
+
     def test_drags_to_zoom_and_resets(self):
         all_batches = self.range()
         plot = self.chart().find_element(By.CLASS_NAME, "u-over")
@@ -166,8 +179,8 @@ class ReportPage(PageTest):
                 break
             self.assertNotEqual(outline, "none", where)
             reached.append(where)
-        order = ["Skip to the curves", "smoothing", "from", "to", "zoom_in", "zoom_out", "reset",
-                 CHART, "Name"]
+        order = ["Skip to the curves", "smoothing", "logarithmic", "from", "to", "zoom_in",
+                 "zoom_out", "reset", CHART, "Name"]
         self.assertEqual([where for where in reached if where in order], order)
 
     def test_keyboard_reads_and_zooms_a_chart(self):

@@ -32,11 +32,14 @@ function axes(valueText) {
     {...shared, space: 70, size: 34},
     {
       ...shared,
-      values: (_, splits) => splits.map(valueText),
+      values: (_, splits) => splits.map((value) => value === null ? "" : valueText(value)),
       size: (_, texts) => 18 + 7 * Math.max(3, ...(texts ?? []).map((text) => text.length)),
     },
   ];
 }
+
+// What a logarithmic axis shows of the values.
+const positive = (values) => values.map((value) => value > 0 ? value : null);
 
 // What tells whether curves have changed since they were drawn.
 const stateOf = (curves) => JSON.stringify(curves.map(
@@ -103,18 +106,19 @@ class Chart {
     const tables = [];
     const series = [{}];
     const bands = [];
+    const scaled = this.isLogarithmic() ? positive : (values) => values;
     for (const {run, curve} of this.shown()) {
       const weight = this.charts.smoothing;
       const line = weight > 0 ? smoothed(curve.values, weight) : curve.values;
-      const table = [curve.batches, line];
+      const table = [curve.batches, scaled(line)];
       const stroke = runColor(run);
       series.push({stroke, width: 2, dash: runDash(run), spanGaps: false});
       if (curve.lows || weight > 0) {
-        table.push(curve.lows ?? curve.values);
+        table.push(scaled(curve.lows ?? curve.values));
         series.push({stroke: `${stroke}55`, width: 1, points: {show: false}});
       }
       if (curve.lows) {
-        table.push(curve.highs);
+        table.push(scaled(curve.highs));
         series.push({stroke: `${stroke}55`, width: 1, points: {show: false}});
         const last = series.length - 1;
         bands.push({series: [last, last - 1], fill: `${stroke}33`});
@@ -127,9 +131,14 @@ class Chart {
 
   shown() { return this.curves.filter(({run}) => !this.charts.hiddenRuns.has(run.name)); }
 
+  // A chart without a positive value keeps its axis.
+  isLogarithmic() {
+    return this.charts.isLogarithmic && this.shown().some(({curve}) => curve.highest?.value > 0);
+  }
+
   draw() {
     const {data, series, bands} = this.series();
-    const shape = JSON.stringify([series, bands, color("--line")]);
+    const shape = JSON.stringify([series, bands, color("--line"), this.isLogarithmic()]);
     const batch = document.activeElement === this.box ? this.batchAtCursor() : null;
     if (this.plot && shape === this.shape) {
       this.plot.setData(data, false);
@@ -148,7 +157,7 @@ class Chart {
       width: Math.max(this.box.clientWidth, 100),
       height: PLOT_HEIGHT,
       legend: {show: false},
-      scales: {x: {time: false}},
+      scales: {x: {time: false}, y: {distr: this.isLogarithmic() ? 3 : 1}},
       axes: axes(numberText),
       series,
       bands,
@@ -255,6 +264,7 @@ class Charts {
   constructor() {
     this.hiddenRuns = new Set();  // names
     this.smoothing = 0;
+    this.isLogarithmic = false;
     this.zoomed = null;
     this.charts = new Map();  // by the name of the metric
     this.choices = new Map();  // by the name of the metric: whether the user wants to see it
@@ -275,10 +285,10 @@ class Charts {
       if (!this.charts.has(name)) this.drop(chart);
     }
     for (const [name, curves] of found) this.charts.get(name).update(curves);
-    const isMain = (name) => name.startsWith("loss/") || name.startsWith("metrics/");
-    const hasMain = [...found.keys()].some(isMain);
+    const first = new Set([...found].filter(([, [{curve}]]) => curve.shown_first)
+                              .map(([name]) => name));
     for (const [name, chart] of this.charts) {
-      chart.isChosen = this.choices.get(name) ?? (!hasMain || isMain(name));
+      chart.isChosen = this.choices.get(name) ?? (first.size === 0 || first.has(name));
     }
     fill("metrics", [...this.charts.keys()],
          () => [...this.charts.values()].map((chart) => chart.label));
@@ -313,6 +323,10 @@ class Charts {
     byId("smoothing").addEventListener("input", () => {
       this.smoothing = Number(byId("smoothing").value);
       byId("smoothing_value").textContent = this.smoothing.toFixed(2);
+      this.redraw();
+    });
+    byId("logarithmic").addEventListener("change", () => {
+      this.isLogarithmic = byId("logarithmic").checked;
       this.redraw();
     });
     for (const id of ["from", "to"]) {
