@@ -16,15 +16,16 @@ namespace cairn {
 namespace {
 
 constexpr int kBarColumns = 25;
+constexpr int kLeastBarColumns = 5;
 
 // Eighths of a column, for the last block of the bar.
 constexpr std::array<std::string_view, 8> kEighths = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
 
-std::string bar(double fraction) {
-  const int eighths = static_cast<int>(std::clamp(fraction, 0.0, 1.0) * kBarColumns * 8);
+std::string bar(double fraction, int columns) {
+  const int eighths = static_cast<int>(std::clamp(fraction, 0.0, 1.0) * columns * 8);
   const std::string_view last = kEighths[static_cast<std::size_t>(eighths % 8)];
   const int full = eighths / 8;
-  const int blank = kBarColumns - full - (last.empty() ? 0 : 1);
+  const int blank = columns - full - (last.empty() ? 0 : 1);
   std::string text;
   for (int i = 0; i < full; ++i) {
     text.append("█");
@@ -49,24 +50,24 @@ std::string amount(const Progress& progress, std::int64_t count) {
 std::string rate_text(const Progress& progress, double rate) {
   if (rate <= 0) return fmt::format("?{}/s", progress.unit);
   if (progress.unit == "B") return size_text(static_cast<std::uint64_t>(rate)) + "/s";
+  if (rate < 1) return fmt::format("{:.2f}s/{}", 1 / rate, progress.unit);
   return fmt::format("{:.2f}{}/s", rate, progress.unit);
 }
 
-}  // namespace
-
-std::string progress_line(const Progress& progress, int width) {
+std::string whole_line(const Progress& progress, int bar_columns) {
   const double done = static_cast<double>(progress.n - progress.initial);
   const double rate = progress.seconds > 0 ? done / progress.seconds : 0;
   std::string text = progress.description;
   if (progress.total && *progress.total > 0) {
     const double fraction = static_cast<double>(progress.n) / static_cast<double>(*progress.total);
-    text += fmt::format("{:3.0f}%|{}| {}/{} ", std::floor(100 * fraction), bar(fraction),
-                        amount(progress, progress.n), amount(progress, *progress.total));
+    text +=
+        fmt::format("{:3.0f}%|{}| {}/{} ", std::floor(100 * fraction), bar(fraction, bar_columns),
+                    amount(progress, progress.n), amount(progress, *progress.total));
   } else {
     text += fmt::format("{} ", amount(progress, progress.n));
   }
   text += fmt::format("[{}", clock_text(progress.seconds));
-  if (progress.total) {
+  if (progress.total && !progress.has_ended) {
     const double left = static_cast<double>(*progress.total - progress.n);
     text += fmt::format("<{}", rate > 0 ? clock_text(left / rate) : "?");
   }
@@ -75,7 +76,17 @@ std::string progress_line(const Progress& progress, int width) {
     text += fmt::format(", {}={}", name, value);
   }
   text.push_back(']');
-  return width > 0 ? cut_to_columns(std::move(text), static_cast<std::size_t>(width)) : text;
+  return text;
+}
+
+}  // namespace
+
+std::string progress_line(const Progress& progress, int width) {
+  std::string text = whole_line(progress, kBarColumns);
+  if (width <= 0) return text;
+  const int excess = static_cast<int>(columns_of(text)) - width;
+  if (excess > 0) text = whole_line(progress, std::max(kBarColumns - excess, kLeastBarColumns));
+  return cut_to_columns(std::move(text), static_cast<std::size_t>(width));
 }
 
 void draw_progress(std::ostream& out, const Progress& progress, DrawOptions options) {

@@ -19,10 +19,11 @@ struct Progress {
   std::optional<std::int64_t> total = std::nullopt;
   std::int64_t initial = 0;  // n when the clock started: the rate counts from there
   double seconds = 0;
+  bool has_ended = false;  // no time is left
   std::vector<std::pair<std::string, std::string>> metrics = {};
 };
 
-// At most `width` columns if width > 0; the rest is cut off.
+// At most `width` columns if width > 0: the bar becomes shorter, and then the rest is cut off.
 std::string progress_line(const Progress& progress, int width);
 
 // How a line is drawn. On a terminal it replaces the previous line; elsewhere (a job's log) it is a

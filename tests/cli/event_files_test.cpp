@@ -104,7 +104,7 @@ TEST_F(EventFilesTest, ReadsWhatCairnWrites) {
   EXPECT_EQ(log.spans[0].last, after(2));
   EXPECT_EQ(log.spans[0].first_batch, 1);
   EXPECT_EQ(log.spans[0].last_batch, 300);
-  EXPECT_EQ(log.spans[0].end, "");
+  EXPECT_EQ(log.spans[0].end, SpanEnd::kNone);
   EXPECT_EQ(log.passed_over, 0U);
 }
 

@@ -58,14 +58,14 @@ TEST_F(RunLogTest, EventsSayWhenTheRunTrained) {
   EXPECT_EQ(killed.begin, noon({}));
   EXPECT_EQ(killed.last, killed.begin);
   EXPECT_EQ(killed.last_batch, 2);
-  EXPECT_EQ(killed.end, "");
+  EXPECT_EQ(killed.end, SpanEnd::kNone);
   const RunSpan& ended = log.spans[1];
   EXPECT_EQ(ended.begin, noon(std::chrono::milliseconds(60'250)));
   EXPECT_EQ(ended.last, noon(std::chrono::minutes(2)));
   EXPECT_EQ(ended.first_batch, 1);
   EXPECT_EQ(ended.last_batch, 4);
-  EXPECT_EQ(ended.end, "fit_end");
-  EXPECT_EQ(log.spans[2].end, "close");
+  EXPECT_EQ(ended.end, SpanEnd::kFinished);
+  EXPECT_EQ(log.spans[2].end, SpanEnd::kFailed);
 }
 
 TEST_F(RunLogTest, HasTheLastHyperparametersAndAllMessages) {

@@ -34,6 +34,11 @@ std::string event_line(const std::string& what, int batch, const std::string& mo
   return R"({"time":"2026-01-31T12:00:00.000Z","batch":)" + std::to_string(batch) +
          R"(,"event":")" + what + "\"" + more + "}\n";
 }
+// A Trainer logs it when a signal has asked it to stop.
+std::string stop_at(int batch) {
+  return R"({"batch":)" + std::to_string(batch) + R"(,"message":"signal 15: stopping at batch )" +
+         std::to_string(batch) + ", saved\"}\n" + event_line("close", batch);
+}
 std::string loss_of(int batch) {
   return R"({"batch":)" + std::to_string(batch) + R"(,"metric":"loss/train/total","value":)" +
          std::to_string(1.0 / batch) + "}\n";
@@ -71,7 +76,9 @@ class WatchTest : public ::testing::Test {
 
 TEST_F(WatchTest, EndsWithTheRunAndSaysThatItFinished) {
   then_logs(loss_of(20));
-  then_nothing(2);
+  then_nothing(29);  // a minute has passed
+  then_logs(loss_of(21));
+  then_logs(loss_of(22));
   then([&] { folder_.save(40); });
   then_logs(message_of(40, "saved a.pt  1 KiB  0.1 s"));
   then_logs(event_line("fit_end", 90));
@@ -92,9 +99,18 @@ TEST_F(WatchTest, EndsWithTheRunAndSaysThatItFinished) {
   EXPECT_THAT(lines[5], AllOf(HasSubstr(": finished at "), HasSubstr("batch 90 of 90")));
 }
 
-TEST_F(WatchTest, ARunThatWasInterruptedOrKilledEndsWithOne) {
+TEST_F(WatchTest, HowARunEndedIsInTheExitCode) {
+  then_logs(stop_at(20));
+  const Answer interrupted = watch();
+  EXPECT_EQ(interrupted.code, 75);
+  EXPECT_THAT(interrupted.out, HasSubstr(": interrupted at "));
+  EXPECT_EQ(watch({"--quiet"}).code, 75);
+
+  folder_.write(kLogName, kBegin);
   then_logs(event_line("close", 20));
-  EXPECT_EQ(watch().code, kNegativeAnswer);
+  const Answer failed = watch();
+  EXPECT_EQ(failed.code, kNegativeAnswer);
+  EXPECT_THAT(failed.out, HasSubstr(": failed at "));
 
   folder_.write(kLogName, R"({"time":")" + RunFolder::now_in_log() +
                               R"(","batch":0,"event":"fit_start"})" + "\n");
@@ -109,7 +125,7 @@ TEST_F(WatchTest, ARunThatWasInterruptedOrKilledEndsWithOne) {
 }
 
 TEST_F(WatchTest, ARunThatComesBackIsFollowed) {
-  then_logs(event_line("close", 20));
+  then_logs(stop_at(20));
   then_nothing(1);
   then_logs(event_line("fit_start", 20));
   then_logs(event_line("fit_end", 90));
@@ -179,13 +195,13 @@ TEST_F(WatchTest, ARunThatIsNotThereIsAnErrorOrWaitedFor) {
 TEST_F(WatchTest, SeveralRunsEndTogether) {
   const RunFolder other;
   other.write(kLogName, kBegin);
-  then([&] { log(other, message_of(1, "a message") + event_line("close", 5)); });
+  then([&] { log(other, message_of(1, "a message") + stop_at(5)); });
   then_nothing(1);
   then_logs(event_line("fit_end", 90));
   const Answer answer = watch({other.path()});
-  EXPECT_EQ(answer.code, kNegativeAnswer);
+  EXPECT_EQ(answer.code, 75);
   EXPECT_THAT(answer.out, AllOf(HasSubstr(other.path() + "  a message"),
-                                HasSubstr(other.path() + ": interrupted or failed"),
+                                HasSubstr(other.path() + ": interrupted at "),
                                 HasSubstr(folder_.path() + ": finished")));
   EXPECT_EQ(pauses_.left(), 0U);
 }
@@ -208,7 +224,40 @@ TEST_F(WatchTest, QuietSaysOnlyWhatWentWrong) {
   then_logs(event_line("fit_end", 90));
   EXPECT_EQ(watch({"--quiet"}).out, "");
   log(folder_, event_line("fit_start", 90) + event_line("close", 91));
-  EXPECT_THAT(watch({"--quiet"}).out, HasSubstr("interrupted or failed"));
+  EXPECT_THAT(watch({"--quiet"}).out, HasSubstr(": failed at "));
+}
+
+TEST_F(WatchTest, MessagesOfSeveralRunsAreSortedByTime) {
+  const auto told_at = [](const std::string& second, const std::string& text) {
+    return R"({"time":"2026-01-31T12:00:)" + second + R"(.000Z","batch":1,"message":")" + text +
+           "\"}\n";
+  };
+  const RunFolder other;
+  other.write(kLogName, kBegin + told_at("02", "second") + event_line("fit_end", 90));
+  log(folder_, told_at("01", "first") + told_at("03", "third") + event_line("fit_end", 90));
+  const std::string out = watch({other.path()}).out;
+  EXPECT_LT(out.find("first"), out.find("second"));
+  EXPECT_LT(out.find("second"), out.find("third"));
+}
+
+TEST_F(WatchTest, AFolderOfRunsIsNoRun) {
+  const testing::TempFolder runs;
+  EXPECT_EQ(run({"watch", "--once", runs.path()}).code, kNotFound);
+  for (const char* name : {"a", "b"}) {
+    std::filesystem::create_directory(runs / name);
+    testing::write_file(runs / name + "/" + kLogName, kBegin);
+  }
+  for (const std::vector<std::string>& command : {std::vector<std::string>{"watch", "--once"},
+                                                  {"metrics"},
+                                                  {"report", "-o", runs / "x.html"}}) {
+    std::vector<std::string> words = command;
+    words.push_back(runs.path());
+    const Answer answer = run(words);
+    EXPECT_EQ(answer.code, kFailed) << command[0];
+    EXPECT_THAT(answer.err, HasSubstr("is not a run, but a folder of runs: " + runs / "a" + ", " +
+                                      runs / "b" + ". Name those that you mean"));
+  }
+  EXPECT_EQ(run({"watch", "--once", runs / "a", runs / "b"}).code, kDone);
 }
 
 TEST_F(WatchTest, ALogWithoutEventsEndsBySilence) {
@@ -294,6 +343,20 @@ TEST_F(RunViewTest, RunsStandSideBySideOrBelowOneAnother) {
                     HasSubstr("loss/train/total 0.25 at batch 38\n"), HasSubstr("\nlr 0.1\n")));
 }
 
+TEST_F(RunViewTest, ANarrowTerminalHasAShorterBar) {
+  const std::string line = view({.columns = 51, .rows = 40})[2];
+  EXPECT_THAT(line, AllOf(StartsWith(" 42%|"), HasSubstr("[00:10<00:13, 3.80ba/s]")));
+  EXPECT_LE(columns_of(line), 50U);
+  status_.state = RunState::kFinished;
+  EXPECT_THAT(view({.columns = 80, .rows = 40})[2], HasSubstr("38/90 [00:10, 3.80ba/s]"));
+}
+
+TEST_F(RunViewTest, ALineThatGoesOnEndsWithAComma) {
+  status_.times = "time: 90 s for 900 batches: data 30 %, forward 20 %, backward 40 %, saving 10 %";
+  const std::string text = joined_lines(view({.columns = 61, .rows = 40}));
+  EXPECT_THAT(text, HasSubstr("forward 20 %,\nbackward 40 %, saving 10 %\n"));
+}
+
 TEST_F(RunViewTest, FitsIntoAnyTerminal) {
   status_.problem = std::string(300, 'x');
   status_.values.push_back({std::string(300, 'y'), {1, 1}});
@@ -345,7 +408,7 @@ TEST_F(RunViewTest, ASpikeOfALongRunIsInThePlot) {
 TEST_F(RunViewTest, WhatWentWrongIsRed) {
   console_.color = true;
   status_.state = RunState::kInterrupted;
-  EXPECT_THAT(view({.columns = 80, .rows = 24})[1], StartsWith("\x1b[31minterrupted or failed"));
+  EXPECT_THAT(view({.columns = 80, .rows = 24})[1], StartsWith("\x1b[31minterrupted"));
 }
 
 // --- The screen ---------------------------------------------------------------------------------

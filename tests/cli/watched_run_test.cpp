@@ -80,7 +80,10 @@ TEST_F(WatchedRunTest, ARunIsSeenFromItsBeginToItsEnd) {
 
 TEST_F(WatchedRunTest, TheLastEventSaysWhatTheRunIsDoing) {
   const std::string begun = event("00", 0, "fit_start");
-  EXPECT_EQ(state_after(begun + event("09", 5, "close")), RunState::kInterrupted);
+  EXPECT_EQ(state_after(begun + event("09", 5, "close")), RunState::kFailed);
+  EXPECT_EQ(state_after(begun + R"({"batch":5,"message":"signal 15: stopping at batch 5, saved"})" +
+                        "\n" + event("09", 5, "close")),
+            RunState::kInterrupted);
   EXPECT_EQ(state_after(begun + event("09", 5, "close") + event("10", 5, "fit_start")),
             RunState::kTraining);
   EXPECT_EQ(state_after("{\"batch\":1,\"metric\":\"loss\",\"value\":1}\n"), RunState::kUnknown);

@@ -29,7 +29,7 @@ TEST(ProgressLineTest, RateCountsFromTheStartOfThisProcess) {
 
 TEST(ProgressLineTest, UnknownTotalAndRateAreNoDivisionByZero) {
   EXPECT_EQ(progress_line({.description = "d: ", .unit = "ba", .n = 3, .seconds = 7205}, 0),
-            "d: 3 [2:00:05, 0.00ba/s]");
+            "d: 3 [2:00:05, 2401.67s/ba]");
   EXPECT_EQ(progress_line({.unit = "ba", .total = 5}, 0),
             "  0%|                         | 0/5 [00:00<?, ?ba/s]");
 }

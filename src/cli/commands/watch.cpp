@@ -32,7 +32,9 @@ using LookTime = std::chrono::steady_clock::time_point;
 constexpr seconds kNearInterval{2};
 constexpr seconds kFarInterval{30};
 constexpr seconds kLongestInterval{86400};
-constexpr std::size_t kFirstMessages = 5;     // of each run, when the command starts
+constexpr seconds kBetweenLines{60};       // that tell only progress
+constexpr int kRunAgain = 75;              // as the exit code of a Trainer that was asked to stop
+constexpr std::size_t kFirstMessages = 5;  // of each run, when the command starts
 constexpr std::size_t kMessagesOfALook = 20;  // of each run, at one look
 
 struct WatchArgs {
@@ -47,10 +49,10 @@ struct WatchArgs {
 // When a run counts as ended.
 struct EndingRules {
   std::optional<seconds> silence = std::nullopt;
-  bool restarts = false;  // a run that was interrupted or killed comes back
+  bool restarts = false;  // a run that ended without finishing comes back
 };
 
-enum class Ending : std::uint8_t { kNotYet, kGood, kBad };
+enum class Ending : std::uint8_t { kNotYet, kFinished, kInterrupted, kBad };
 
 // A run, and when something was last heard of it.
 class Listened {
@@ -60,12 +62,11 @@ class Listened {
         rules_(rules),
         interval_(interval.value_or(run_.is_far() ? kFarInterval : kNearInterval)) {}
 
-  // Returns whether the status is another now. If `may_be_missing`, the run may not be there yet.
-  bool look(bool may_be_missing) {
-    const bool was_missing = std::exchange(is_missing_, false);
-    bool has_changed = false;
+  // If `may_be_missing`, the run may not be there yet.
+  void look(bool may_be_missing) {
+    is_missing_ = false;
     try {
-      has_changed = run_.look();
+      is_untold_ = run_.look() || is_untold_;
     } catch (const NotFoundError& error) {
       if (!may_be_missing)
         throw NotFoundError(std::string(error.what()) + ". `cairn watch --wait` waits for it");
@@ -73,7 +74,20 @@ class Listened {
     }
     note_signs();
     next_look_ = pause_time() + interval_;
-    return has_changed || is_missing_ != was_missing;
+  }
+
+  // Whether there is something to tell since the last time that this was so. Progress is told from
+  // time to time.
+  bool has_news() {
+    const RunStatus& now = status();
+    News news(ending(), now.state, is_missing_, now.newest ? now.newest->name : "", now.saves,
+              now.folders_left_out, now.problem);
+    const bool is_due = is_untold_ && (!told_at_ || pause_time() >= *told_at_ + kBetweenLines);
+    if (news == news_ && !is_due) return false;
+    news_ = std::move(news);
+    is_untold_ = false;
+    told_at_ = pause_time();
+    return true;
   }
 
   // Messages since the last call.
@@ -109,14 +123,10 @@ class Listened {
   bool is_missing() const { return is_missing_; }
   Ending ending() const {
     const RunState state = status().state;
-    if (state == RunState::kFinished) return Ending::kGood;
+    if (state == RunState::kFinished) return Ending::kFinished;
     if (is_silent()) return Ending::kBad;
-    return has_ended(state) && !rules_.restarts ? Ending::kBad : Ending::kNotYet;
-  }
-  // Whether ending() is another than at the last call.
-  bool has_begun_or_ended() {
-    const Ending before = std::exchange(ending_, ending());
-    return ending_ != before;
+    if (!has_ended(state) || rules_.restarts) return Ending::kNotYet;
+    return state == RunState::kInterrupted ? Ending::kInterrupted : Ending::kBad;
   }
   LookTime next_look() const { return next_look_; }
 
@@ -143,8 +153,13 @@ class Listened {
   seconds interval_;
   LookTime next_look_ = {};
   bool is_missing_ = false;
-  Ending ending_ = Ending::kNotYet;
   std::uint64_t told_ = 0;  // RunLog::messages_added at the last take_messages()
+  // A change of this is told at once; nullopt: nothing was told yet.
+  using News =
+      std::tuple<Ending, RunState, bool, std::string, SaveCounts, std::size_t, std::string>;
+  std::optional<News> news_ = std::nullopt;
+  bool is_untold_ = false;  // something has changed since told_at_
+  std::optional<LookTime> told_at_ = std::nullopt;
   std::optional<std::tuple<std::optional<LogTime>, std::int64_t, std::size_t>> signs_;
   LookTime heard_ = pause_time();
   seconds age_then_{0};
@@ -175,25 +190,29 @@ class Watch {
                           std::chrono::milliseconds(0)));
       look();
     }
-    return has(Ending::kBad) ? kNegativeAnswer : kDone;
+    if (has(Ending::kBad)) return kNegativeAnswer;
+    return has(Ending::kInterrupted) ? kRunAgain : kDone;
   }
 
  private:
+  using ToldMessage = std::pair<const Listened*, RunMessage>;
+
   bool has(Ending ending) const {
     return std::ranges::any_of(runs_, [&](const auto& run) { return run->ending() == ending; });
   }
 
   // Looks at the runs whose turn it is, and shows what is new.
   void look() {
-    std::vector<std::string> messages;
+    std::vector<ToldMessage> told;
     std::vector<const Listened*> changed;
     for (const auto& run : runs_) {
       if (pause_time() < run->next_look()) continue;
-      const bool has_changed = run->look(args_.wait && !args_.once);
-      if (run->has_begun_or_ended() || has_changed) changed.push_back(run.get());
-      for (const RunMessage& message : run->take_messages())
-        messages.push_back(message_line(message, runs_.size() > 1 ? run->status().name : ""));
+      run->look(args_.wait && !args_.once);
+      if (run->has_news()) changed.push_back(run.get());
+      for (RunMessage& message : run->take_messages())
+        told.emplace_back(run.get(), std::move(message));
     }
+    const std::vector<std::string> messages = lines_of(told);
     if (console_.json) {
       print_json(changed);
     } else if (console_.quiet) {
@@ -215,6 +234,17 @@ class Watch {
     const TerminalSize size = console_.screen->size();
     return args_.once ? view_of(viewed, size, console_) : fitting_view_of(viewed, size, console_);
   }
+  // By time, as far as the runs log it.
+  std::vector<std::string> lines_of(std::vector<ToldMessage>& told) const {
+    const auto time_of = [](const ToldMessage& one) {
+      return one.second.time.value_or(LogTime::max());
+    };
+    std::ranges::stable_sort(told, {}, time_of);
+    std::vector<std::string> lines;
+    for (const auto& [run, message] : told)
+      lines.push_back(message_line(message, runs_.size() > 1 ? run->status().name : ""));
+    return lines;
+  }
   std::vector<std::string> lines_of_changed(const std::vector<const Listened*>& changed) const {
     std::vector<std::string> lines;
     for (const Listened* run : changed)
@@ -227,7 +257,9 @@ class Watch {
   }
   void print_bad(const std::vector<const Listened*>& changed) {
     for (const Listened* run : changed) {
-      if (run->ending() == Ending::kBad) console_.out << line_of(run->viewed()) << "\n";
+      const Ending ending = run->ending();
+      if (ending == Ending::kBad || ending == Ending::kInterrupted)
+        console_.out << line_of(run->viewed()) << "\n";
     }
   }
   void print_json(const std::vector<const Listened*>& changed) {
@@ -257,17 +289,20 @@ Run define_watch(CLI::App& app) {
                  "a run that writes nothing for this time, such as 15m, counts as ended badly")
       ->type_name("DURATION");
   app.add_flag("--once", options->once, "show the runs as they are now, and end");
-  app.add_flag("--restarts", options->restarts,
-               "a run that was interrupted or killed comes back: only its finish or --silence ends "
-               "it");
+  app.add_flag(
+      "--restarts", options->restarts,
+      "a run that was interrupted or killed, or has failed, comes back: only its finish or "
+      "--silence ends it");
   app.add_flag("--wait", options->wait, "wait for runs that are not there yet");
   app.footer(
       "Reads only what the runs write: their logs and their folders. A terminal shows the "
       "progress, "
       "the newest values, a plot of the loss, the newest checkpoint and where the time goes, and "
       "above them the messages of the runs. Elsewhere each change is a line, with --json an "
-      "object in one line. Ends when all runs have ended: exit code 0 if all have finished, 1 if "
-      "one was interrupted, failed, was killed, or is silent. A killed run is noticed by its lock "
+      "object in one line; what changes in every batch is told once a minute. Ends when all runs "
+      "have ended: exit code 0 if all have finished, 1 if one has failed, was killed, or is "
+      "silent, "
+      "else 75 if one was interrupted and may go on. A killed run is noticed by its lock "
       "if it saved into a folder of this machine, and elsewhere with --silence. If a place cannot "
       "be read for a while, the view says so, and goes on.");
   return [options](Console& console) { return Watch(*options, console).run(); };

@@ -1,13 +1,6 @@
 // All runs that are served, in a table: how far each is, and which of them the page shows.
 
-const STATES = {
-  training: "training",
-  finished: "finished",
-  interrupted: "interrupted or failed",
-  killed: "killed",
-  unknown: "not known",
-};
-const BAD_STATES = ["interrupted", "killed"];
+const BAD_STATES = ["interrupted", "failed", "killed"];
 
 function progressText({batch, total_batches}) {
   if (!total_batches) return countText(batch);
@@ -37,7 +30,7 @@ const SILENT = 3600 * 1000;
 function stateCell({problem, state, last_sign}, now) {
   if (problem !== null) return element("span", {class: "bad"}, problem);
   const isSilent = state === "training" && last_sign !== null && now - last_sign > SILENT;
-  const text = STATES[state] ?? state;
+  const text = state === "unknown" ? "not known" : state;
   if (isSilent) {
     return element("span", {class: "bad"}, `${text}, but silent for ${ageText(last_sign, now)}`);
   }

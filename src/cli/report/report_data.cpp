@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "checkpoint/open/source.h"
+#include "cli/runs/run_status.h"
 #include "cli/runs/thin.h"
 #include "core/text/json.h"
 #include "core/text/json_text.h"
@@ -50,6 +51,7 @@ Json point_json(const MetricPoint& point) {
 Json curve_json(const std::string& name, const std::vector<MetricPoint>& points, std::size_t most) {
   const ThinCurve curve = thin(points, most);
   Json shown = {{"name", name},
+                {"shown_first", is_shown_first(name)},
                 {"points", points.size()},
                 {"batches", curve.batches},
                 {"values", short_numbers(curve.values)},
@@ -102,9 +104,18 @@ Json messages_json(const RunLog& log) {
   return shown;
 }
 
-// CSV and event files have no events that say how a fit() ended.
 std::string end_of(const RunSpan& span) {
-  return span.end.empty() && !span.has_begin ? "values" : span.end;
+  switch (span.end) {
+    case SpanEnd::kFinished:
+      return "finished";
+    case SpanEnd::kInterrupted:
+      return "interrupted";
+    case SpanEnd::kFailed:
+      return "failed";
+    case SpanEnd::kNone:
+      break;
+  }
+  return span.has_begin ? "none" : "values";  // CSV and event files do not say how a fit() ended
 }
 
 // A killed process logs no end. The checkpoints that it saved show how long it lived at least.
@@ -114,7 +125,7 @@ void lengthen(std::vector<RunSpan>& spans, const std::vector<GatheredFolder>& fo
       const auto next = std::ranges::upper_bound(spans, listed.modified, {}, &RunSpan::begin);
       if (next == spans.begin()) continue;
       RunSpan& span = *std::prev(next);
-      if (span.end.empty()) span.last = std::max(span.last, listed.modified);
+      if (span.end == SpanEnd::kNone) span.last = std::max(span.last, listed.modified);
     }
   }
 }

@@ -3,16 +3,17 @@
 const checkpointsOf = (run) => run.folders.flatMap((folder) => folder.checkpoints);
 
 const ENDS = {
-  fit_end: "fit() ended",
-  close: "interrupted or failed",
-  "": "none was logged: killed, or still training",
+  finished: "finished",
+  interrupted: "interrupted: something asked it to stop",
+  failed: "failed",
+  none: "none was logged: killed, or still training",
   killed: "none was logged: killed",
   files: "from the times of the checkpoints",
   values: "not known: from the times of what was logged",
 };
 
 // A killed process may have logged no time after its start.
-const isKnown = (span) => span.end !== "" || span.last > span.begin;
+const isKnown = (span) => span.end !== "none" || span.last > span.begin;
 
 // The spans of the log, or one from the first to the last checkpoint.
 function spansOf(run) {
@@ -35,7 +36,7 @@ function lane(run, spans, [first, last]) {
     const from = Math.min(scale(span.begin), 996);
     const bar = svgElement("rect", {
       x: from, y: 2, width: Math.max(scale(span.last) - from, 4), height: 17,
-      class: span.end === "fit_end" ? "span" : "span open",
+      class: span.end === "finished" ? "span" : "span open",
     }, svgElement("title", {}, `${timeText(span.begin)} to ${timeText(span.last)}`));
     bar.style.fill = `var(--run-${run.slot % 8})`;
     picture.append(bar);
@@ -50,7 +51,7 @@ function spanTable(runs, spans) {
   const rows = element("tbody");
   for (const [index, run] of runs.entries()) {
     for (const [place, span] of spans[index].entries()) {
-      const end = span.end === "" && place + 1 < spans[index].length ? "killed" : span.end;
+      const end = span.end === "none" && place + 1 < spans[index].length ? "killed" : span.end;
       rows.append(element(
           "tr", {}, element("th", {scope: "row"}, swatch(run), nameOf(run)),
           cell(timeText(span.begin), "number"),
@@ -75,8 +76,8 @@ function timeLine(runs) {
   const labels = [0, 0.5, 1].map((share) => timeText(range[0] + share * (range[1] - range[0])));
   return [
     element("p", {class: "hint"},
-            "A bar is the time from a start to its end. It is paler where no end of fit() was " +
-            "logged. A stroke is a checkpoint that is still there."),
+            "A bar is the time from a start to its end. It is paler if the run did not " +
+            "finish. A stroke is a checkpoint that is still there."),
     ...runs.map((run, index) => lane(run, spans[index], range)),
     element("div", {class: "lane"}, element("div"),
             element("div", {class: "axis"}, ...labels.map((text) => element("span", {}, text)))),

@@ -1,4 +1,6 @@
-#include "cli/serve/find_runs.h"
+#include "cli/runs/find_runs.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
@@ -12,6 +14,8 @@
 #include "checkpoint/folder/list_checkpoints.h"
 #include "cli/runs/event_files.h"
 #include "cli/runs/run_log.h"
+#include "cli/view/joined.h"
+#include "core/text/printable.h"
 #include "io/file.h"
 #include "storage/listing.h"
 #include "storage/place.h"
@@ -87,8 +91,8 @@ FoundRuns find_runs(ObjectStore& store, const std::string& place,
     if (!look_into(store, join_path(shown, folder.name), folder))
       folder.is_run = known.contains(folder.name);
   }
-  if (is_of_run(names) && std::ranges::none_of(folders, &MaybeRun::has_log))
-    return {.runs = {{base_name(shown), place}}};
+  found.are_below = std::ranges::any_of(folders, &MaybeRun::has_log);
+  if (is_of_run(names) && !found.are_below) return {.runs = {{base_name(shown), place}}};
   std::erase_if(folders, [](const MaybeRun& folder) { return !folder.is_run; });
   std::ranges::stable_sort(folders, std::greater(), &MaybeRun::written);
   const std::size_t most = std::min(folders.size(), kMostRuns);
@@ -97,6 +101,21 @@ FoundRuns find_runs(ObjectStore& store, const std::string& place,
   for (const MaybeRun& folder : folders)
     found.runs.emplace(folder.name, join_path(shown, folder.name));
   return found;
+}
+
+void check_is_run(ObjectStore& store, const std::string& folder) {
+  constexpr std::size_t kMostNamed = 5;
+  const FoundRuns found = find_runs(store, folder, {});
+  if (!found.are_below) return;
+  std::vector<std::string> named;
+  for (const auto& [name, place] : found.runs) {
+    if (named.size() < kMostNamed) named.push_back(place);
+  }
+  const std::size_t others = found.runs.size() - named.size() + found.not_looked_at;
+  throw UsageError(
+      printable_line(folder + " is not a run, but a folder of runs: " + joined(named)) +
+      (others > 0 ? fmt::format(" and {} more", others) : "") +
+      ". Name those that you mean, or start `cairn serve` for the folder");
 }
 
 }  // namespace cairn::cli

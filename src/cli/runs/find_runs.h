@@ -12,6 +12,7 @@ namespace cairn::cli {
 struct FoundRuns {
   std::map<std::string, std::string> runs = {};  // the name of each, and its place
   std::size_t not_looked_at = 0;                 // folders that may hold a run
+  bool are_below = false;  // in folders below `place` that have logs of FileLogger
 };
 
 // The runs directly below `place`. If none has a log of FileLogger, and something of a run lies in
@@ -20,5 +21,8 @@ struct FoundRuns {
 // folder below that cannot be listed is no run, unless it is one of `known`.
 FoundRuns find_runs(ObjectStore& store, const std::string& place,
                     const std::map<std::string, std::string>& known);
+
+// Throws UsageError if `folder` is no run, but holds runs: their logs are in folders below it.
+void check_is_run(ObjectStore& store, const std::string& folder);
 
 }  // namespace cairn::cli

@@ -15,7 +15,9 @@ RunLogReader::RunLogReader(const std::string& place)
     : store_(store_of(place, nullptr)), given_(shown_place(place)) {}
 
 LogPlace RunLogReader::find() const {
-  if (is_folder(*store_, given_)) return find_log(*store_, given_);
+  const auto info = store_->stat(given_);
+  if (!info) throw NotFoundError("there is nothing at " + given_);
+  if (info->type == ObjectInfo::Type::kFolder) return find_log(*store_, given_);
   const bool is_event_file = is_event_file_name(base_name(given_));
   return {.path = given_,
           .kind = is_event_file ? LogKind::kEventFiles : LogKind::kLines,

@@ -63,7 +63,7 @@ std::optional<LogTime> time_in(std::string_view text) {
 
 // Something was logged in a batch, at a time that the line may have.
 void add_moment(RunLog& log, std::int64_t batch, std::optional<LogTime> time) {
-  if (log.spans.empty() || !log.spans.back().end.empty()) return;
+  if (log.spans.empty() || log.spans.back().end != SpanEnd::kNone) return;
   RunSpan& span = log.spans.back();
   if (time) span.last = std::max(span.last, *time);
   span.last_batch = std::max(span.last_batch, batch);
@@ -78,6 +78,13 @@ void add_row(RunLog& log, std::int64_t batch, std::optional<LogTime> time) {
 
 std::string text_of(const Json& value) {
   return value.is_string() ? value.get<std::string>() : json_text(value, -1);
+}
+
+// FileLogger logs "close" in place of "fit_end" after an error, and after a stop that was asked
+// for.
+SpanEnd end_of(const RunSpan& span, const std::string& event) {
+  if (event == "fit_end") return SpanEnd::kFinished;
+  return span.is_stopping ? SpanEnd::kInterrupted : SpanEnd::kFailed;
 }
 
 // The beginning and the end of a fit().
@@ -97,7 +104,7 @@ void add_event(RunLog& log, const Json& object, std::int64_t batch, LogTime time
     RunSpan& span = log.spans.back();
     span.last = time;
     span.last_batch = std::max(span.last_batch, batch);
-    span.end = event;
+    span.end = end_of(span, event);
   }
 }
 
@@ -109,6 +116,8 @@ void add_message(RunLog& log, RunMessage message) {
   if (text.starts_with(kUploadedMessage)) ++log.saves.uploaded;
   if (text.starts_with(kTimesMessage)) log.times = text;
   add_moment(log, message.batch, message.time);
+  const bool is_stopping = text.find(kStoppingMessage) != std::string::npos;
+  if (is_stopping && !log.spans.empty()) log.spans.back().is_stopping = true;
   keep_message(log, std::move(message));
 }
 

@@ -19,13 +19,22 @@ struct MetricPoint {
   bool operator==(const MetricPoint&) const = default;
 };
 
+// How a fit() ended.
+enum class SpanEnd : std::uint8_t {
+  kNone,  // nothing was logged: killed, or still training; or a log without events
+  kFinished,
+  kInterrupted,  // something asked it to stop: a signal, a file, a time limit
+  kFailed,
+};
+
 // One fit(), from its event to the next one. In a log without events: all that has a time.
 struct RunSpan {
   LogTime begin = {};
   LogTime last = {};  // the last time that is known
   std::int64_t first_batch = 0;
   std::int64_t last_batch = 0;
-  std::string end = {};           // "fit_end" or "close"; empty: killed, or still training
+  SpanEnd end = SpanEnd::kNone;
+  bool is_stopping = false;       // a message says that something asked it to stop
   bool has_begin = false;         // the log has the event with which it began
   std::string max_duration = {};  // "2ep"; empty: not logged
   std::optional<std::int64_t> dataloader_len = std::nullopt;  // batches of an epoch

@@ -35,8 +35,16 @@ std::optional<std::int64_t> batches_in(const RunSpan& span) {
 
 RunState state_of(const RunSpan& span, bool is_killed) {
   if (!span.has_begin) return RunState::kUnknown;
-  if (span.end == "fit_end") return RunState::kFinished;
-  if (!span.end.empty()) return RunState::kInterrupted;
+  switch (span.end) {
+    case SpanEnd::kFinished:
+      return RunState::kFinished;
+    case SpanEnd::kInterrupted:
+      return RunState::kInterrupted;
+    case SpanEnd::kFailed:
+      return RunState::kFailed;
+    case SpanEnd::kNone:
+      break;
+  }
   return is_killed ? RunState::kKilled : RunState::kTraining;
 }
 
@@ -52,7 +60,8 @@ Json json_or_null(const std::optional<T>& value) {
 }  // namespace
 
 const char* name(RunState state) {
-  constexpr std::array kNames = {"training", "finished", "interrupted", "killed", "unknown"};
+  constexpr std::array kNames = {"training", "finished", "interrupted",
+                                 "failed",   "killed",   "unknown"};
   return kNames.at(static_cast<std::size_t>(state));
 }
 

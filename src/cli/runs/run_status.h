@@ -1,6 +1,7 @@
 // How a run stands, for `cairn watch` and for pages that show many runs.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -16,11 +17,15 @@ namespace cairn::cli {
 enum class RunState : std::uint8_t {
   kTraining,     // a fit() has begun, and its end is not logged
   kFinished,     // the last fit() ended
-  kInterrupted,  // the last fit() was interrupted, or failed
+  kInterrupted,  // something asked the last fit() to stop, such as a signal
+  kFailed,       // the last fit() ended with an error
   kKilled,       // the process of the last fit() has ended, and logged no end
   kUnknown,      // there is no log, or a log without events, such as CSV
 };
-// "training", "finished", "interrupted", "killed", "unknown".
+inline constexpr std::array kRunStates = {RunState::kTraining,    RunState::kFinished,
+                                          RunState::kInterrupted, RunState::kFailed,
+                                          RunState::kKilled,      RunState::kUnknown};
+// "training", "finished", "interrupted", "failed", "killed", "unknown".
 const char* name(RunState state);
 // Whether a run in this state will do nothing more by itself.
 bool has_ended(RunState state);

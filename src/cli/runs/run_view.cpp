@@ -41,7 +41,10 @@ std::string state_text(const ViewedRun& run) {
       return "finished" + since;
     case RunState::kInterrupted:
       if (run.is_awaited) return "interrupted, waiting for the next start" + sign;
-      return "interrupted or failed" + since;
+      return "interrupted" + since;
+    case RunState::kFailed:
+      if (run.is_awaited) return "failed, waiting for the next start" + sign;
+      return "failed" + since;
     case RunState::kKilled:
       return std::string("killed: its process has ended") +
              (run.is_awaited ? ", waiting for the next start" : "") + sign;
@@ -58,15 +61,16 @@ Cell::Paint state_paint(const ViewedRun& run) {
   return has_ended(run.status.state) ? &Console::red : nullptr;
 }
 
-std::string progress_text(const RunStatus& status) {
+std::string progress_text(const RunStatus& status, std::size_t columns) {
   if (!status.begin || !status.last_sign) return fmt::format("batch {}", status.batch);
   const std::chrono::duration<double> spent = *status.last_sign - *status.begin;
   return progress_line({.unit = "ba",
                         .n = status.batch,
                         .total = status.total_batches,
                         .initial = status.first_batch,
-                        .seconds = spent.count()},
-                       0);
+                        .seconds = spent.count(),
+                        .has_ended = has_ended(status.state)},
+                       static_cast<int>(columns));
 }
 
 std::string latest_text(const LatestValue& value) {
@@ -84,8 +88,12 @@ void add_texts(Block& block, const std::vector<std::string>& texts, std::size_t 
     const bool needs_more = line + 1 == kMostTextLines && rest > columns;
     const std::size_t room = needs_more ? columns - std::min(columns, kMore) : columns;
     std::string text = cut_to_columns(texts[next++], room);
-    while (next < texts.size() && columns_of(text) + 2 + columns_of(texts[next]) <= room)
+    while (next < texts.size()) {
+      const std::size_t comma = next + 1 < texts.size() ? 1 : 0;  // at the end of the line
+      if (columns_of(text) + 2 + columns_of(texts[next]) + comma > room) break;
       text += ", " + texts[next++];
+    }
+    if (next < texts.size() && line + 1 < kMostTextLines && columns_of(text) < room) text += ",";
     block.emplace_back(std::move(text), &Console::dim);
   }
   if (next < texts.size()) block.back().text += fmt::format(" and {} more", texts.size() - next);
@@ -172,7 +180,7 @@ Block block_of(const ViewedRun& run, std::size_t columns, int plot_rows, const C
   const RunStatus& status = run.status;
   Block block = {{status.name}, {state_text(run), state_paint(run)}};
   if (!run.is_missing) {
-    block.emplace_back(progress_text(status));
+    block.emplace_back(progress_text(status, columns));
     if (const LatestValue* const value = main_value(status)) {
       block.emplace_back(latest_text(*value) + fmt::format(" at batch {}", value->point.batch));
       add_plot(block, run, columns, plot_rows);

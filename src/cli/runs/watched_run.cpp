@@ -8,6 +8,7 @@
 #include "cairn/error.h"
 
 #include "checkpoint/folder/folders_below.h"
+#include "cli/runs/find_runs.h"
 #include "cli/view/clock_text.h"
 #include "core/text/json.h"
 #include "core/text/json_text.h"
@@ -78,6 +79,7 @@ bool WatchedRun::look() {
   attempt(&WatchedRun::look_at_log);
   attempt(&WatchedRun::look_at_folders);
   attempt(&WatchedRun::look_at_locks);
+  if (seen_.empty() && !reader_.has_log() && !folders_.empty()) check_is_run(*store_, folder_);
   if (!reader_.has_log() && count_checkpoints() == 0 && seen_.empty())
     throw NotFoundError("there is neither a log of FileLogger nor a checkpoint at " + status_.name);
   status_ = made_status();
@@ -145,7 +147,7 @@ void WatchedRun::look_at_locks() {
   const LocalFiles* const local = local_files_of(*store_);
   if (local == nullptr) return;
   const std::vector<RunSpan>& spans = reader_.log().spans;
-  if (spans.empty() || !spans.back().end.empty()) return;
+  if (spans.empty() || spans.back().end != SpanEnd::kNone) return;
   bool is_left = false;
   for (const NewestCheckpoint& looked : folders_) {
     for (const RunLockFile& lock : list_run_locks(local->files(), looked.folder())) {

@@ -136,8 +136,7 @@ void add_states(MetricsText& text, const Runs& runs) {
   text.begin("cairn_run_state", "gauge", "1 for the state that the run is in, 0 for the others.");
   for (const RunStatus* run : runs) {
     if (!is_known(*run)) continue;
-    for (const RunState state : {RunState::kTraining, RunState::kFinished, RunState::kInterrupted,
-                                 RunState::kKilled, RunState::kUnknown})
+    for (const RunState state : kRunStates)
       text.add({{"run", run->name}, {"state", name(state)}}, run->state == state ? 1 : 0);
   }
 }

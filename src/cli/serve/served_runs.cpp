@@ -11,7 +11,7 @@
 #include "cli/runs/run_log_file.h"
 #include "cli/runs/run_places.h"
 #include "cli/runs/watched_run.h"
-#include "cli/serve/find_runs.h"
+#include "cli/runs/find_runs.h"
 #include "io/file.h"
 #include "storage/listing.h"
 #include "storage/place.h"

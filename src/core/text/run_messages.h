@@ -1,4 +1,5 @@
-// How messages of a run begin. A Trainer logs them, and the tool counts them in its log.
+// Words by which the tool recognises messages of a run in its log. Except for kStoppingMessage, a
+// message begins with them.
 #pragma once
 
 #include <string_view>
@@ -9,6 +10,8 @@ inline constexpr std::string_view kSavedMessage = "saved ";  // followed by path
 inline constexpr std::string_view kUploadedMessage = "uploaded ";
 inline constexpr std::string_view kSaveFailedMessage = "warning: a save failed: ";
 inline constexpr std::string_view kEarlierSaveFailedMessage = "warning: an earlier save failed: ";
+// Between what asked the run to stop, and "batch 40" or "step 40".
+inline constexpr std::string_view kStoppingMessage = ": stopping at ";
 inline constexpr std::string_view kTimesMessage = "time: ";  // PhaseTimes::describe()
 
 }  // namespace cairn

@@ -360,8 +360,8 @@ void Checkpoints::Impl::save(std::int64_t step) {
   saver->save_unless_saved(state, logger);
   const Requests served = std::exchange(unserved, {});
   if (!served.reason.empty()) {
-    logger.log_message(served.reason + (served.stop ? ": stopping" : ": going on") + " at step " +
-                       std::to_string(step) + ", saved");
+    logger.log_message(fmt::format("{}{}step {}, saved", served.reason,
+                                   served.stop ? kStoppingMessage : ": going on at ", step));
   }
 }
 

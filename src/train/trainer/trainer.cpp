@@ -1,5 +1,7 @@
 #include "cairn/train/trainer.h"
 
+#include <fmt/format.h>
+
 #include "cairn/callbacks/checkpoint_saver.h"
 #include "cairn/callbacks/profiler.h"
 #include "cairn/checkpoint/names.h"
@@ -387,8 +389,8 @@ void Trainer::Impl::stop_before_first_batch(const Requests& asked) {
     serve(asked);
     return;
   }
-  logger.log_message(asked.reason + ": stopping at batch " + std::to_string(state.timestamp.batch) +
-                     ", before anything was trained");
+  logger.log_message(fmt::format("{}{}batch {}, before anything was trained", asked.reason,
+                                 kStoppingMessage, state.timestamp.batch));
 }
 
 FitResult Trainer::Impl::already_finished() {
@@ -429,9 +431,9 @@ bool Trainer::Impl::serve(const Requests& asked) {
   } else {
     for_each_saver([&](CheckpointSaver& saver) { saver.save_unless_saved(state, logger); });
   }
-  logger.log_message(asked.reason + (asked.stop ? ": stopping" : ": going on") + " at batch " +
-                     std::to_string(state.timestamp.batch) +
-                     (saves ? ", saved" : "; nothing is saved without a save_folder"));
+  logger.log_message(fmt::format(
+      "{}{}batch {}{}", asked.reason, asked.stop ? kStoppingMessage : ": going on at ",
+      state.timestamp.batch, saves ? ", saved" : "; nothing is saved without a save_folder"));
   if (!asked.stop) log_times();
   return asked.stop;
 }
