@@ -87,6 +87,8 @@ def write_hostile_run(folder):
     for name in ("loss/" + EVIL, "__proto__", "loss/train/total"):
         lines += [{"batch": batch, "metric": name, "value": batch} for batch in (1, 2, 3)]
     lines.append({"batch": 4, "metric": "loss/train/total", "value": None})
+    lines += [{"batch": batch, "metric": "tiny", "value": 10.0 ** -batch} for batch in range(31)]
+    lines += [{"batch": batch, "metric": "never positive", "value": -batch} for batch in range(5)]
     with open(folder / "logs-rank0.jsonl", "w") as log:
         log.writelines(json.dumps(line) + "\n" for line in lines)
 
@@ -141,16 +143,22 @@ class ReportPage(PageTest):
         self.assertLess(max(took), MOST_MS_TO_ZOOM, took)
 
     def test_has_a_logarithmic_axis(self):
-        def picture():
+        self.id("choose").find_element(By.TAG_NAME, "summary").click()
+        self.id("all").click()
+
+        def picture(name):
+            chart = self.browser.find_element(By.CSS_SELECTOR, f"[aria-label='{name}, by batch']")
+            self.script("arguments[0].scrollIntoView()", chart)
             self.browser.execute_async_script(
-                "requestAnimationFrame(() => setTimeout(arguments[0]))")
-            return self.script("return arguments[0].querySelector('canvas').toDataURL()",
-                               self.chart())
-        linear = picture()
+                "requestAnimationFrame(() => setTimeout(arguments[0], 0))")
+            return self.script("return arguments[0].querySelector('canvas').toDataURL()", chart)
+        names = ["loss/train/total", "tiny", "never positive"]
+        linear = {name: picture(name) for name in names}
         self.id("logarithmic").click()
-        self.assertNotEqual(picture(), linear)
+        self.assertEqual([name for name in names if picture(name) == linear[name]],
+                         ["never positive"])
         self.id("logarithmic").click()
-        self.assertEqual(picture(), linear)
+        self.assertEqual({name: picture(name) for name in names}, linear)
         self.assert_no_errors()
 
     def test_drags_to_zoom_and_resets(self):

@@ -35,10 +35,11 @@ std::string event_line(const std::string& what, int batch, const std::string& mo
          R"(,"event":")" + what + "\"" + more + "}\n";
 }
 // A Trainer logs it when a signal has asked it to stop.
-std::string stop_at(int batch) {
-  return R"({"batch":)" + std::to_string(batch) + R"(,"message":"signal 15: stopping at batch )" +
-         std::to_string(batch) + ", saved\"}\n" + event_line("close", batch);
+std::string stop_message(int batch) {
+  return R"({"batch":)" + std::to_string(batch) + R"(,"message":"SIGTERM: stopping at batch )" +
+         std::to_string(batch) + ", saved\"}\n";
 }
+std::string stop_at(int batch) { return stop_message(batch) + event_line("close", batch); }
 std::string loss_of(int batch) {
   return R"({"batch":)" + std::to_string(batch) + R"(,"metric":"loss/train/total","value":)" +
          std::to_string(1.0 / batch) + "}\n";
@@ -235,9 +236,50 @@ TEST_F(WatchTest, MessagesOfSeveralRunsAreSortedByTime) {
   const RunFolder other;
   other.write(kLogName, kBegin + told_at("02", "second") + event_line("fit_end", 90));
   log(folder_, told_at("01", "first") + told_at("03", "third") + event_line("fit_end", 90));
-  const std::string out = watch({other.path()}).out;
-  EXPECT_LT(out.find("first"), out.find("second"));
-  EXPECT_LT(out.find("second"), out.find("third"));
+  EXPECT_THAT(watch({other.path()}).out, ::testing::ContainsRegex("first\n.*second\n.*third\n"));
+}
+
+TEST_F(WatchTest, MessagesOfOneRunStayInTheirOrder) {
+  const auto told_at = [](const std::string& second, const std::string& text) {
+    return R"({"time":"2026-01-31T12:00:)" + second + R"(.000Z","batch":1,"message":")" + text +
+           "\"}\n";
+  };
+  // The run came back on a machine with a late clock.
+  log(folder_, told_at("10", "one") + told_at("05", "two") + message_of(1, "three") +
+                   told_at("30", "four") + event_line("fit_end", 90));
+  EXPECT_THAT(watch().out, ::testing::ContainsRegex("one\n.*two\n.*three\n.*four\n"));
+}
+
+TEST_F(WatchTest, SilenceIsWhatTheLastLookFound) {
+  const RunFolder other;
+  other.write(kLogName, kBegin);
+  // The second look takes longer than the first run may be silent.
+  then_nothing(4);
+  then([&] { log(other, event_line("fit_end", 90)); });
+  const Answer answer = watch({other.path(), "--silence", "9s"});
+  EXPECT_EQ(answer.code, kNegativeAnswer);
+  EXPECT_THAT(answer.out, HasSubstr(folder_.path() + ": silent"));
+}
+
+// Files below a run may look like logs, or be some.
+TEST_F(WatchTest, ARunWithoutALogIsNoFolderOfRuns) {
+  RunFolder own_loop;
+  own_loop.save(3);
+  std::filesystem::create_directories(own_loop / "data");
+  std::filesystem::create_directories(own_loop / "old");
+  own_loop.write("data/train.csv", "x,y\n1,2\n");
+  own_loop.write("old/log.jsonl", kBegin);
+  const testing::TempFolder pages;
+  EXPECT_EQ(run({"watch", "--once", own_loop.path()}).code, kDone);
+  EXPECT_EQ(run({"metrics", own_loop.path()}).code, kDone);
+  EXPECT_EQ(run({"report", own_loop.path(), "-o", pages / "x.html"}).code, kDone);
+
+  const testing::TempFolder new_run;
+  std::filesystem::create_directory(new_run / "eval");
+  testing::write_file(new_run / "eval/out.csv", "x,y\n1,2\n");
+  const Answer missing = run({"watch", "--once", new_run.path()});
+  EXPECT_EQ(missing.code, kNotFound) << missing.err;
+  EXPECT_EQ(run({"watch", "--once", new_run.path(), "--checkpoints", own_loop.path()}).code, kDone);
 }
 
 TEST_F(WatchTest, AFolderOfRunsIsNoRun) {

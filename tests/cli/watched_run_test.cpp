@@ -81,12 +81,30 @@ TEST_F(WatchedRunTest, ARunIsSeenFromItsBeginToItsEnd) {
 TEST_F(WatchedRunTest, TheLastEventSaysWhatTheRunIsDoing) {
   const std::string begun = event("00", 0, "fit_start");
   EXPECT_EQ(state_after(begun + event("09", 5, "close")), RunState::kFailed);
-  EXPECT_EQ(state_after(begun + R"({"batch":5,"message":"signal 15: stopping at batch 5, saved"})" +
-                        "\n" + event("09", 5, "close")),
-            RunState::kInterrupted);
   EXPECT_EQ(state_after(begun + event("09", 5, "close") + event("10", 5, "fit_start")),
             RunState::kTraining);
   EXPECT_EQ(state_after("{\"batch\":1,\"metric\":\"loss\",\"value\":1}\n"), RunState::kUnknown);
+}
+
+TEST_F(WatchedRunTest, ARunThatWasAskedToStopIsInterrupted) {
+  const auto told = [](const std::string& text) {
+    return R"({"time":"2026-01-31T12:00:08.000Z","batch":5,"message":")" + text + "\"}\n";
+  };
+  const std::string begun = event("00", 0, "fit_start");
+  const std::string end = event("09", 5, "close");
+  const std::string stop = told("SIGTERM: stopping at batch 5, saved");
+  EXPECT_EQ(state_after(begun + stop + end), RunState::kInterrupted);
+  EXPECT_EQ(state_after(begun + told("x: stopping at step 5, saved") + end),
+            RunState::kInterrupted);
+  // Before the first fit(), and between two.
+  EXPECT_EQ(state_after(told("SIGTERM: stopping at batch 5, before anything was trained")),
+            RunState::kInterrupted);
+  EXPECT_EQ(state_after(begun + event("07", 5, "fit_end") + stop), RunState::kInterrupted);
+  EXPECT_EQ(state_after(begun + stop + end + event("10", 5, "fit_start")), RunState::kTraining);
+  // Messages about something else.
+  for (const char* other : {"data set: stopping at record 17, 3 are damaged", "stopping at batch 5",
+                            "SIGTERM: stopping at batch 50, saved"})
+    EXPECT_EQ(state_after(begun + told(other) + end), RunState::kFailed) << other;
 }
 
 TEST_F(WatchedRunTest, TheLengthOfTheRunIsInBatchesOrEpochs) {

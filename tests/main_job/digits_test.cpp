@@ -105,13 +105,16 @@ class Signal : public ::testing::TestWithParam<int> {};
 TEST_P(Signal, SavesAndAsksToBeRunAgain) {
   const TempFolder folder;
   const Job job(folder.path(), kEndless);
-  const auto program = job.start();
+  const std::string log = folder / "log.jsonl";
+  const auto program = job.start({"--log-file", log});
   ASSERT_TRUE(program->wait_for_line("saved ")) << program->output();
   program->send(GetParam());
   const auto line = program->wait_for_line(": stopping at batch ");
   ASSERT_TRUE(line) << program->output();
   EXPECT_EQ(program->wait().exit_code, 75) << program->output();
   EXPECT_FALSE(fs::exists(job.weights()));
+  ChildProcess watch({CAIRN_TOOL, "watch", "--once", log});
+  EXPECT_EQ(watch.wait().exit_code, 75) << watch.output();
   const int stopped_at = batch_in(*line);
   EXPECT_TRUE(verify(job.checkpoint(name_at(stopped_at))).ok());
 

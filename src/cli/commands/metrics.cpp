@@ -8,6 +8,7 @@
 #include "cairn/error.h"
 #include "cairn/exit_code.h"
 
+#include "cli/runs/find_runs.h"
 #include "cli/runs/watched_run.h"
 #include "cli/serve/run_metrics.h"
 #include "cli/shell/command.h"
@@ -42,6 +43,7 @@ Looked look_at(const MetricsArgs& options, const Console& console) {
   for (const RunPlaces& places : places_of(options.runs)) {
     RunStatus status = {.name = shown_place(places.run)};
     try {
+      check_is_run(places);
       WatchedRun run(places);
       run.look();
       status = run.status();

@@ -13,10 +13,12 @@
 #include "cairn/error.h"
 #include "cairn/exit_code.h"
 
+#include "cli/runs/find_runs.h"
 #include "cli/runs/run_view.h"
 #include "cli/runs/watched_run.h"
 #include "cli/shell/command.h"
 #include "cli/shell/duration.h"
+#include "cli/shell/interrupted_code.h"
 #include "cli/shell/run_args.h"
 #include "cli/view/screen.h"
 #include "core/text/json.h"
@@ -32,9 +34,8 @@ using LookTime = std::chrono::steady_clock::time_point;
 constexpr seconds kNearInterval{2};
 constexpr seconds kFarInterval{30};
 constexpr seconds kLongestInterval{86400};
-constexpr seconds kBetweenLines{60};       // that tell only progress
-constexpr int kRunAgain = 75;              // as the exit code of a Trainer that was asked to stop
-constexpr std::size_t kFirstMessages = 5;  // of each run, when the command starts
+constexpr seconds kBetweenLines{60};          // that tell only progress
+constexpr std::size_t kFirstMessages = 5;     // of each run, when the command starts
 constexpr std::size_t kMessagesOfALook = 20;  // of each run, at one look
 
 struct WatchArgs {
@@ -73,6 +74,7 @@ class Listened {
       is_missing_ = true;
     }
     note_signs();
+    is_silent_ = is_silent_now();
     next_look_ = pause_time() + interval_;
   }
 
@@ -113,24 +115,26 @@ class Listened {
             .is_awaited = ending() == Ending::kNotYet && has_ended(status().state)};
   }
   const RunStatus& status() const { return run_.status(); }
-  bool is_silent() const {
-    const RunState state = status().state;
-    const bool may_go_on = rules_.restarts ? state != RunState::kFinished : !has_ended(state);
-    // The next start of a run that has ended has its time from now on.
-    const seconds quiet = has_ended(state) ? age() - age_then_ : age();
-    return rules_.silence && may_go_on && quiet >= *rules_.silence;
-  }
+  // At the last look.
+  bool is_silent() const { return is_silent_; }
   bool is_missing() const { return is_missing_; }
   Ending ending() const {
     const RunState state = status().state;
     if (state == RunState::kFinished) return Ending::kFinished;
-    if (is_silent()) return Ending::kBad;
+    if (is_silent_) return Ending::kBad;
     if (!has_ended(state) || rules_.restarts) return Ending::kNotYet;
     return state == RunState::kInterrupted ? Ending::kInterrupted : Ending::kBad;
   }
   LookTime next_look() const { return next_look_; }
 
  private:
+  bool is_silent_now() const {
+    const RunState state = status().state;
+    const bool may_go_on = rules_.restarts ? state != RunState::kFinished : !has_ended(state);
+    // The next start of a run that has ended has its time from now on.
+    const seconds quiet = has_ended(state) ? age() - age_then_ : age();
+    return rules_.silence && may_go_on && quiet >= *rules_.silence;
+  }
   // The times of files tell how old the signs are at the first look. Later, this machine's clock
   // counts, because another machine's may differ.
   void note_signs() {
@@ -153,6 +157,7 @@ class Listened {
   seconds interval_;
   LookTime next_look_ = {};
   bool is_missing_ = false;
+  bool is_silent_ = false;
   std::uint64_t told_ = 0;  // RunLog::messages_added at the last take_messages()
   // A change of this is told at once; nullopt: nothing was told yet.
   using News =
@@ -175,8 +180,10 @@ class Watch {
                        ": between two looks lies at least a second, and at most a day");
     EndingRules rules = {.restarts = args.restarts};
     if (!args.silence.empty()) rules.silence = parse_duration(args.silence);
-    for (const RunPlaces& places : places_of(args.runs))
+    for (const RunPlaces& places : places_of(args.runs)) {
+      if (!may_be_missing()) check_is_run(places);
       runs_.push_back(std::make_unique<Listened>(places, interval, rules));
+    }
   }
 
   int run() {
@@ -191,12 +198,17 @@ class Watch {
       look();
     }
     if (has(Ending::kBad)) return kNegativeAnswer;
-    return has(Ending::kInterrupted) ? kRunAgain : kDone;
+    return has(Ending::kInterrupted) ? kInterruptedCode : kDone;
   }
 
  private:
-  using ToldMessage = std::pair<const Listened*, RunMessage>;
+  struct ToldMessage {
+    LogTime time;  // the latest that the run has told so far, so that its messages stay in order
+    const Listened* run;
+    RunMessage message;
+  };
 
+  bool may_be_missing() const { return args_.wait && !args_.once; }
   bool has(Ending ending) const {
     return std::ranges::any_of(runs_, [&](const auto& run) { return run->ending() == ending; });
   }
@@ -207,10 +219,13 @@ class Watch {
     std::vector<const Listened*> changed;
     for (const auto& run : runs_) {
       if (pause_time() < run->next_look()) continue;
-      run->look(args_.wait && !args_.once);
+      run->look(may_be_missing());
       if (run->has_news()) changed.push_back(run.get());
-      for (RunMessage& message : run->take_messages())
-        told.emplace_back(run.get(), std::move(message));
+      LogTime time;
+      for (RunMessage& message : run->take_messages()) {
+        time = std::max(time, message.time.value_or(time));
+        told.push_back({time, run.get(), std::move(message)});
+      }
     }
     const std::vector<std::string> messages = lines_of(told);
     if (console_.json) {
@@ -234,14 +249,10 @@ class Watch {
     const TerminalSize size = console_.screen->size();
     return args_.once ? view_of(viewed, size, console_) : fitting_view_of(viewed, size, console_);
   }
-  // By time, as far as the runs log it.
   std::vector<std::string> lines_of(std::vector<ToldMessage>& told) const {
-    const auto time_of = [](const ToldMessage& one) {
-      return one.second.time.value_or(LogTime::max());
-    };
-    std::ranges::stable_sort(told, {}, time_of);
+    std::ranges::stable_sort(told, {}, &ToldMessage::time);
     std::vector<std::string> lines;
-    for (const auto& [run, message] : told)
+    for (const auto& [time, run, message] : told)
       lines.push_back(message_line(message, runs_.size() > 1 ? run->status().name : ""));
     return lines;
   }

@@ -32,10 +32,23 @@ function axes(valueText) {
     {...shared, space: 70, size: 34},
     {
       ...shared,
-      values: (_, splits) => splits.map((value) => value === null ? "" : valueText(value)),
+      values: (_, splits) => splits.map(valueText),
       size: (_, texts) => 18 + 7 * Math.max(3, ...(texts ?? []).map((text) => text.length)),
     },
   ];
+}
+
+// Where a logarithmic axis has its lines. uPlot's own search does not end below 1e-25.
+function logarithmicSplits(min, max) {
+  const first = Math.floor(Math.log10(min));
+  const last = Math.ceil(Math.log10(max));
+  const digits = last - first > 3 ? [1] : [1, 2, 5];
+  const splits = [];
+  for (let power = first; power <= last; power += Math.max(1, Math.ceil((last - first) / 8))) {
+    splits.push(...digits.map((digit) => digit * 10 ** power));
+  }
+  const inside = splits.filter((value) => value >= min * 0.999 && value <= max * 1.001);
+  return inside.length < 2 ? [min, max] : inside;
 }
 
 // What a logarithmic axis shows of the values.
@@ -158,7 +171,7 @@ class Chart {
       height: PLOT_HEIGHT,
       legend: {show: false},
       scales: {x: {time: false}, y: {distr: this.isLogarithmic() ? 3 : 1}},
-      axes: axes(numberText),
+      axes: this.axes(),
       series,
       bands,
       cursor: {
@@ -168,6 +181,16 @@ class Chart {
       },
       hooks: {setSelect: [() => this.onSelect()], setCursor: [() => this.readOut()]},
     }, data, this.box);
+  }
+
+  axes() {
+    const [batchAxis, valueAxis] = axes(numberText);
+    if (!this.isLogarithmic()) return [batchAxis, valueAxis];
+    return [batchAxis, {
+      ...valueAxis,
+      splits: (plot, axis, min, max) => logarithmicSplits(min, max),
+      filter: (plot, splits) => splits,
+    }];
   }
 
   applyRange() {

@@ -44,12 +44,11 @@ void explain_folders(GatheredRun& run, Verify verify) {
 GatheredRun gather_run(const RunPlaces& places, const ListingArgs& listing,
                        const Console& console) {
   const std::string shown = shown_place(places.run);
-  const auto store = store_of(places.run, nullptr);
-  const bool has_folder = is_folder(*store, shown);
+  check_is_run(places);
+  const bool has_folder = is_folder(*store_of(places.run, nullptr), shown);
   GatheredRun run{.name = shown};
   if (!has_folder || has_run_log(places.run))
     run.log = std::make_shared<const RunLog>(read_run_log(places.run));
-  if (!run.log && has_folder) check_is_run(*store, shown);
   if (!places.checkpoints.empty()) {
     gather_folders(run, places.checkpoints, listing, console);
   } else if (has_folder) {

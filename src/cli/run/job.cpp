@@ -15,6 +15,7 @@
 #include "cairn/checkpoint/names.h"
 #include "cairn/error.h"
 
+#include "cli/shell/interrupted_code.h"
 #include "core/text/printable.h"
 #include "io/file_descriptor.h"
 #include "io/process/start_program.h"
@@ -37,7 +38,6 @@ struct Process {
   bool was_ended = false;                  // it ended after this program began to end the job
 };
 
-constexpr int kStopped = 75;
 constexpr std::size_t kShownBytes = std::size_t{64} << 10;
 
 constexpr std::array kPassedOn = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
@@ -82,8 +82,8 @@ class Job {
     int code = 0;
     for (const Process& process : processes_) {
       if (*process.code == 0 || process.was_ended) continue;
-      if (*process.code != kStopped) return *process.code;
-      code = kStopped;
+      if (*process.code != kInterruptedCode) return *process.code;
+      code = kInterruptedCode;
     }
     return code;
   }
@@ -235,7 +235,7 @@ void Job::note_ends() {
     note_end(process);
   reap_others();
   const bool has_failed = std::ranges::any_of(processes_, [](const Process& each) {
-    return each.code.value_or(0) != 0 && each.code != kStopped;
+    return each.code.value_or(0) != 0 && each.code != kInterruptedCode;
   });
   if (has_failed && !deadline_) end_all();
 }
@@ -256,7 +256,8 @@ void Job::signal_all(int number) {
 }
 
 void Job::show(const Process& process) const {
-  const bool has_failed = *process.code != 0 && *process.code != kStopped && !process.was_ended;
+  const bool has_failed =
+      *process.code != 0 && *process.code != kInterruptedCode && !process.was_ended;
   const std::string text = has_failed && process.kept ? process.kept->last(kShownBytes) : "";
   if (text.empty()) return;
   err_ << "cairn-run: the last output of rank " << process.rank << ":\n" << printable(text);

@@ -1,7 +1,5 @@
 #include "cli/runs/find_runs.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -13,7 +11,7 @@
 
 #include "checkpoint/folder/list_checkpoints.h"
 #include "cli/runs/event_files.h"
-#include "cli/runs/run_log.h"
+#include "cli/runs/log_choice.h"
 #include "cli/view/joined.h"
 #include "core/text/printable.h"
 #include "io/file.h"
@@ -91,8 +89,8 @@ FoundRuns find_runs(ObjectStore& store, const std::string& place,
     if (!look_into(store, join_path(shown, folder.name), folder))
       folder.is_run = known.contains(folder.name);
   }
-  found.are_below = std::ranges::any_of(folders, &MaybeRun::has_log);
-  if (is_of_run(names) && !found.are_below) return {.runs = {{base_name(shown), place}}};
+  if (is_of_run(names) && std::ranges::none_of(folders, &MaybeRun::has_log))
+    return {.runs = {{base_name(shown), place}}};
   std::erase_if(folders, [](const MaybeRun& folder) { return !folder.is_run; });
   std::ranges::stable_sort(folders, std::greater(), &MaybeRun::written);
   const std::size_t most = std::min(folders.size(), kMostRuns);
@@ -103,18 +101,26 @@ FoundRuns find_runs(ObjectStore& store, const std::string& place,
   return found;
 }
 
-void check_is_run(ObjectStore& store, const std::string& folder) {
+void check_is_run(const RunPlaces& places) {
+  if (!places.checkpoints.empty()) return;
+  const auto store = store_of(places.run, nullptr);
+  const std::string folder = shown_place(places.run);
+  if (!is_folder(*store, folder) || is_of_run(list_all(*store, folder))) return;
   constexpr std::size_t kMostNamed = 5;
-  const FoundRuns found = find_runs(store, folder, {});
-  if (!found.are_below) return;
+  constexpr std::size_t kMostOpened = 20;
+  const FoundRuns found = find_runs(*store, folder, {});
   std::vector<std::string> named;
+  std::size_t opened = 0;
   for (const auto& [name, place] : found.runs) {
-    if (named.size() < kMostNamed) named.push_back(place);
+    if (named.size() == kMostNamed || opened++ == kMostOpened) break;
+    const std::vector<LogPlace> logs = find_logs(*store, place);
+    if (!logs.empty() && logs.front().kind == LogKind::kLines) named.push_back(place);
   }
-  const std::size_t others = found.runs.size() - named.size() + found.not_looked_at;
+  if (named.empty()) return;
+  const bool are_all = named.size() == found.runs.size() && found.not_looked_at == 0;
   throw UsageError(
       printable_line(folder + " is not a run, but a folder of runs: " + joined(named)) +
-      (others > 0 ? fmt::format(" and {} more", others) : "") +
+      (are_all ? "" : " and others") +
       ". Name those that you mean, or start `cairn serve` for the folder");
 }
 

@@ -7,12 +7,13 @@
 
 #include "cairn/storage/object_store.h"
 
+#include "cli/runs/run_places.h"
+
 namespace cairn::cli {
 
 struct FoundRuns {
   std::map<std::string, std::string> runs = {};  // the name of each, and its place
   std::size_t not_looked_at = 0;                 // folders that may hold a run
-  bool are_below = false;  // in folders below `place` that have logs of FileLogger
 };
 
 // The runs directly below `place`. If none has a log of FileLogger, and something of a run lies in
@@ -22,7 +23,9 @@ struct FoundRuns {
 FoundRuns find_runs(ObjectStore& store, const std::string& place,
                     const std::map<std::string, std::string>& known);
 
-// Throws UsageError if `folder` is no run, but holds runs: their logs are in folders below it.
-void check_is_run(ObjectStore& store, const std::string& folder);
+// Throws UsageError if the user named a folder of runs in place of a run: nothing of a run is in
+// the folder, and folders below it have logs of FileLogger. Costs a list of them if nothing is
+// there.
+void check_is_run(const RunPlaces& places);
 
 }  // namespace cairn::cli

@@ -80,13 +80,6 @@ std::string text_of(const Json& value) {
   return value.is_string() ? value.get<std::string>() : json_text(value, -1);
 }
 
-// FileLogger logs "close" in place of "fit_end" after an error, and after a stop that was asked
-// for.
-SpanEnd end_of(const RunSpan& span, const std::string& event) {
-  if (event == "fit_end") return SpanEnd::kFinished;
-  return span.is_stopping ? SpanEnd::kInterrupted : SpanEnd::kFailed;
-}
-
 // The beginning and the end of a fit().
 void add_event(RunLog& log, const Json& object, std::int64_t batch, LogTime time) {
   const std::string event = text_of(object["event"]);
@@ -104,8 +97,36 @@ void add_event(RunLog& log, const Json& object, std::int64_t batch, LogTime time
     RunSpan& span = log.spans.back();
     span.last = time;
     span.last_batch = std::max(span.last_batch, batch);
-    span.end = end_of(span, event);
+    if (event == "fit_end") {
+      span.end = SpanEnd::kFinished;
+    } else if (span.end != SpanEnd::kInterrupted) {
+      span.end = SpanEnd::kFailed;
+    }
   }
+}
+
+// Whether it is "SIGTERM: stopping at batch 40, saved", logged in that batch.
+bool says_stop(const RunMessage& message) {
+  const std::size_t at = message.text.find(kStoppingMessage);
+  if (at == std::string::npos) return false;
+  const std::string_view where =
+      std::string_view(message.text).substr(at + kStoppingMessage.size());
+  const std::string batch = std::to_string(message.batch);
+  return where.starts_with("batch " + batch + ",") || where.starts_with("batch " + batch + ";") ||
+         where.starts_with("step " + batch + ",");
+}
+
+// A stop between two fit(), or before the first, has no event.
+void add_stop(RunLog& log, const RunMessage& message) {
+  if (log.spans.empty()) {
+    if (!message.time) return;
+    log.spans.push_back({.begin = *message.time,
+                         .last = *message.time,
+                         .first_batch = message.batch,
+                         .last_batch = message.batch,
+                         .has_begin = true});
+  }
+  log.spans.back().end = SpanEnd::kInterrupted;
 }
 
 void add_message(RunLog& log, RunMessage message) {
@@ -116,8 +137,7 @@ void add_message(RunLog& log, RunMessage message) {
   if (text.starts_with(kUploadedMessage)) ++log.saves.uploaded;
   if (text.starts_with(kTimesMessage)) log.times = text;
   add_moment(log, message.batch, message.time);
-  const bool is_stopping = text.find(kStoppingMessage) != std::string::npos;
-  if (is_stopping && !log.spans.empty()) log.spans.back().is_stopping = true;
+  if (says_stop(message)) add_stop(log, message);
   keep_message(log, std::move(message));
 }
 

@@ -34,7 +34,6 @@ struct RunSpan {
   std::int64_t first_batch = 0;
   std::int64_t last_batch = 0;
   SpanEnd end = SpanEnd::kNone;
-  bool is_stopping = false;       // a message says that something asked it to stop
   bool has_begin = false;         // the log has the event with which it began
   std::string max_duration = {};  // "2ep"; empty: not logged
   std::optional<std::int64_t> dataloader_len = std::nullopt;  // batches of an epoch

@@ -8,7 +8,6 @@
 #include "cairn/error.h"
 
 #include "checkpoint/folder/folders_below.h"
-#include "cli/runs/find_runs.h"
 #include "cli/view/clock_text.h"
 #include "core/text/json.h"
 #include "core/text/json_text.h"
@@ -79,7 +78,6 @@ bool WatchedRun::look() {
   attempt(&WatchedRun::look_at_log);
   attempt(&WatchedRun::look_at_folders);
   attempt(&WatchedRun::look_at_locks);
-  if (seen_.empty() && !reader_.has_log() && !folders_.empty()) check_is_run(*store_, folder_);
   if (!reader_.has_log() && count_checkpoints() == 0 && seen_.empty())
     throw NotFoundError("there is neither a log of FileLogger nor a checkpoint at " + status_.name);
   status_ = made_status();

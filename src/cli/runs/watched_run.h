@@ -25,8 +25,8 @@ class WatchedRun {
   // Looks at the run. Returns whether status() is another now.
   //
   // Until a first look succeeds, throws NotFoundError if there is neither a log nor a checkpoint,
-  // UsageError for a folder of runs, and what RunLogReader and list_checkpoints() throw. An error
-  // of a later look is no end of the run: it is status().problem, and the rest stays as it was.
+  // and what RunLogReader and list_checkpoints() throw. An error of a later look is no end of the
+  // run: it is status().problem, and the rest stays as it was.
   bool look();
 
   const RunStatus& status() const { return status_; }

@@ -8,10 +8,10 @@
 #include "cairn/error.h"
 
 #include "checkpoint/folder/list_checkpoints.h"
+#include "cli/runs/find_runs.h"
 #include "cli/runs/run_log_file.h"
 #include "cli/runs/run_places.h"
 #include "cli/runs/watched_run.h"
-#include "cli/runs/find_runs.h"
 #include "io/file.h"
 #include "storage/listing.h"
 #include "storage/place.h"
