@@ -105,16 +105,13 @@ class Signal : public ::testing::TestWithParam<int> {};
 TEST_P(Signal, SavesAndAsksToBeRunAgain) {
   const TempFolder folder;
   const Job job(folder.path(), kEndless);
-  const std::string log = folder / "log.jsonl";
-  const auto program = job.start({"--log-file", log});
+  const auto program = job.start();
   ASSERT_TRUE(program->wait_for_line("saved ")) << program->output();
   program->send(GetParam());
   const auto line = program->wait_for_line(": stopping at batch ");
   ASSERT_TRUE(line) << program->output();
   EXPECT_EQ(program->wait().exit_code, 75) << program->output();
   EXPECT_FALSE(fs::exists(job.weights()));
-  ChildProcess watch({CAIRN_TOOL, "watch", "--once", log});
-  EXPECT_EQ(watch.wait().exit_code, 75) << watch.output();
   const int stopped_at = batch_in(*line);
   EXPECT_TRUE(verify(job.checkpoint(name_at(stopped_at))).ok());
 
@@ -130,6 +127,18 @@ TEST_P(Signal, SavesAndAsksToBeRunAgain) {
 
 INSTANTIATE_TEST_SUITE_P(ThatStops, Signal, ::testing::Values(SIGTERM, SIGINT),
                          [](const auto& test) { return test.param == SIGTERM ? "TERM" : "INT"; });
+
+TEST(MainJob, WatchSeesThatItWasInterrupted) {
+  const TempFolder folder;
+  const Job job(folder.path(), kEndless);
+  const std::string log = folder / "log.jsonl";
+  const auto program = job.start({"--log-file", log});
+  ChildProcess watch({CAIRN_TOOL, "watch", "--wait", "--interval", "1s", log});
+  ASSERT_TRUE(watch.wait_for_line("saved ")) << watch.output();
+  program->send(SIGTERM);
+  EXPECT_EQ(program->wait().exit_code, 75) << program->output();
+  EXPECT_EQ(watch.wait().exit_code, 75) << watch.output();
+}
 
 // Saves at batch 100, and then not while the test asks for a save.
 const Flags kSeldom = {"--max-duration", "100000ep", "--save-interval", "100ba"};
