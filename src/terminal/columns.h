@@ -26,4 +26,11 @@ inline std::string cut_to_columns(std::string text, std::size_t width) {
   return text;
 }
 
+// The text in at most `width` columns. "…" stands for what has no room, so that a number without
+// its end is not taken for another one.
+inline std::string shortened(const std::string& text, std::size_t width) {
+  if (columns_of(text) <= width) return text;
+  return width == 0 ? "" : cut_to_columns(text, width - 1) + "…";
+}
+
 }  // namespace cairn

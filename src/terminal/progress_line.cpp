@@ -86,7 +86,7 @@ std::string progress_line(const Progress& progress, int width) {
   if (width <= 0) return text;
   const int excess = static_cast<int>(columns_of(text)) - width;
   if (excess > 0) text = whole_line(progress, std::max(kBarColumns - excess, kLeastBarColumns));
-  return cut_to_columns(std::move(text), static_cast<std::size_t>(width));
+  return shortened(text, static_cast<std::size_t>(width));
 }
 
 void draw_progress(std::ostream& out, const Progress& progress, DrawOptions options) {

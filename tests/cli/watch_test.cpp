@@ -280,6 +280,8 @@ TEST_F(WatchTest, ARunWithoutALogIsNoFolderOfRuns) {
   const Answer missing = run({"watch", "--once", new_run.path()});
   EXPECT_EQ(missing.code, kNotFound) << missing.err;
   EXPECT_EQ(run({"watch", "--once", new_run.path(), "--checkpoints", own_loop.path()}).code, kDone);
+  EXPECT_EQ(run({"watch", "--once", own_loop.path(), "--checkpoints", own_loop / "nothing"}).code,
+            kNotFound);
 }
 
 TEST_F(WatchTest, AFolderOfRunsIsNoRun) {
@@ -290,6 +292,7 @@ TEST_F(WatchTest, AFolderOfRunsIsNoRun) {
     testing::write_file(runs / name + "/" + kLogName, kBegin);
   }
   for (const std::vector<std::string>& command : {std::vector<std::string>{"watch", "--once"},
+                                                  {"curves"},
                                                   {"metrics"},
                                                   {"report", "-o", runs / "x.html"}}) {
     std::vector<std::string> words = command;
@@ -335,6 +338,7 @@ TEST_F(WatchTest, AnIntervalIsBetweenASecondAndADay) {
   EXPECT_EQ(watch({"--interval", "365000d"}).code, kFailed);
   EXPECT_EQ(watch({"--interval", "0s"}).code, kFailed);
   EXPECT_EQ(watch({"--interval", "often"}).code, kFailed);
+  EXPECT_EQ(watch({"--silence", "0s"}).code, kFailed);
   then_nothing(1);
   then_logs(event_line("fit_end", 90));
   const auto before = pause_time();
@@ -397,6 +401,14 @@ TEST_F(RunViewTest, ALineThatGoesOnEndsWithAComma) {
   status_.times = "time: 90 s for 900 batches: data 30 %, forward 20 %, backward 40 %, saving 10 %";
   const std::string text = joined_lines(view({.columns = 61, .rows = 40}));
   EXPECT_THAT(text, HasSubstr("forward 20 %,\nbackward 40 %, saving 10 %\n"));
+}
+
+TEST_F(RunViewTest, ACutNumberIsSeenToBeCut) {
+  status_.values = {{"loss/train/total", {2304, 0.0006433}}};
+  EXPECT_THAT(joined_lines(view({.columns = 40, .rows = 40})),
+              HasSubstr("loss/train/total 0.0006433 at batch 230…\n"));
+  status_.name = std::string(60, 'n');
+  EXPECT_EQ(view({.columns = 40, .rows = 40})[0], std::string(38, 'n') + "…");
 }
 
 TEST_F(RunViewTest, FitsIntoAnyTerminal) {

@@ -101,6 +101,11 @@ TEST_F(WatchedRunTest, ARunThatWasAskedToStopIsInterrupted) {
             RunState::kInterrupted);
   EXPECT_EQ(state_after(begun + event("07", 5, "fit_end") + stop), RunState::kInterrupted);
   EXPECT_EQ(state_after(begun + stop + end + event("10", 5, "fit_start")), RunState::kTraining);
+  const std::string failure = told("the run failed: no space left");
+  EXPECT_EQ(state_after(begun + failure + end), RunState::kFailed);
+  EXPECT_EQ(state_after(failure), RunState::kFailed);
+  EXPECT_EQ(state_after(begun + event("07", 5, "fit_end") + failure), RunState::kFailed);
+  EXPECT_EQ(state_after(begun + stop + failure + end), RunState::kFailed);
   // Messages about something else.
   for (const char* other : {"data set: stopping at record 17, 3 are damaged", "stopping at batch 5",
                             "SIGTERM: stopping at batch 50, saved"})

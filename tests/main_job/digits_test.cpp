@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cairn/checkpoint/checkpoint.h"
+#include "cairn/exit_code.h"
 
 #include "digits_job.h"
 #include "testing/child_process.h"
@@ -138,6 +139,17 @@ TEST(MainJob, WatchSeesThatItWasInterrupted) {
   program->send(SIGTERM);
   EXPECT_EQ(program->wait().exit_code, 75) << program->output();
   EXPECT_EQ(watch.wait().exit_code, 75) << watch.output();
+}
+
+TEST(MainJob, WatchSaysWhyItFailed) {
+  const TempFolder folder;
+  const std::string log = folder / "log.jsonl";
+  const Job job(folder.path(), {"--log-file", log, "--load-path", folder / "nothing.pt"});
+  const std::string output = job.finish({}, kNotFound);
+  ChildProcess watch({CAIRN_TOOL, "watch", "--once", log});
+  EXPECT_EQ(watch.wait().exit_code, kNegativeAnswer) << watch.output();
+  EXPECT_NE(watch.output().find("the run failed: "), std::string::npos) << watch.output();
+  EXPECT_EQ(output.find("the run failed: "), std::string::npos) << "the program says it already";
 }
 
 // Saves at batch 100, and then not while the test asks for a save.

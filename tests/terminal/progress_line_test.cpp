@@ -36,7 +36,7 @@ TEST(ProgressLineTest, UnknownTotalAndRateAreNoDivisionByZero) {
 
 TEST(ProgressLineTest, IsCutAtTheWidthInColumnsNotBytes) {
   const std::string line = progress_line({.unit = "ba", .n = 5, .total = 5, .seconds = 1}, 10);
-  EXPECT_EQ(line, "100%|█████");
+  EXPECT_EQ(line, "100%|████…");
 }
 
 TEST(ProgressLineTest, BytesHaveTheirUnits) {

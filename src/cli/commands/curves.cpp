@@ -13,6 +13,7 @@
 #include "cairn/error.h"
 #include "cairn/exit_code.h"
 
+#include "cli/runs/find_runs.h"
 #include "cli/runs/plot.h"
 #include "cli/runs/run_log.h"
 #include "cli/runs/run_status.h"
@@ -142,6 +143,7 @@ void check_is_log(const RunLog& log) {
 int run_curves(const CurvesArgs& options, Console& console) {
   std::vector<RunLog> logs;
   for (const std::string& run : options.runs) {
+    check_is_run({.run = run});
     logs.push_back(read_run_log(run));
     check_is_log(logs.back());
     tell_passed_over(logs.back(), console);
@@ -170,8 +172,9 @@ Run define_curves(CLI::App& app) {
          "logs of FileLogger, event files for TensorBoard, or the folders of runs that hold "
          "them")
       ->required();
-  app.add_option("--metric", options->metrics,
-                 "only metrics of this name, with * and ?; by default losses and metrics")
+  app.add_option(
+         "--metric", options->metrics,
+         "only metrics of this name or below it, with * and ?; by default losses and metrics")
       ->type_name("NAME");
   app.add_flag("--csv", options->csv, "print run, metric, batch and value of each point as CSV");
   app.footer(

@@ -180,6 +180,8 @@ class Watch {
                        ": between two looks lies at least a second, and at most a day");
     EndingRules rules = {.restarts = args.restarts};
     if (!args.silence.empty()) rules.silence = parse_duration(args.silence);
+    if (rules.silence && *rules.silence < seconds(1))
+      throw UsageError("--silence " + args.silence + ": a run is silent after a second at least");
     for (const RunPlaces& places : places_of(args.runs)) {
       if (!may_be_missing()) check_is_run(places);
       runs_.push_back(std::make_unique<Listened>(places, interval, rules));

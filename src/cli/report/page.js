@@ -52,7 +52,8 @@ function hyperparameters(runs) {
                                                                      [name, value])));
   const names = [...new Set(values.flatMap((of) => [...of.keys()]))].sort();
   if (names.length === 0) return [];
-  const differs = (name) => values.some((of) => of.get(name) !== values[0].get(name));
+  const known = values.filter((of) => of.size > 0);  // some logs have none
+  const differs = (name) => known.some((of) => of.get(name) !== known[0].get(name));
   const table = (some, label) => {
     const rows = element("tbody");
     for (const name of some) {

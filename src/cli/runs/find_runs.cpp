@@ -102,7 +102,11 @@ FoundRuns find_runs(ObjectStore& store, const std::string& place,
 }
 
 void check_is_run(const RunPlaces& places) {
-  if (!places.checkpoints.empty()) return;
+  if (!places.checkpoints.empty()) {
+    const std::string checkpoints = shown_place(places.checkpoints);
+    if (is_folder(*store_of(places.checkpoints, nullptr), checkpoints)) return;
+    throw NotFoundError("there is no folder " + checkpoints);
+  }
   const auto store = store_of(places.run, nullptr);
   const std::string folder = shown_place(places.run);
   if (!is_folder(*store, folder) || is_of_run(list_all(*store, folder))) return;

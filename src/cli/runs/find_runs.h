@@ -23,9 +23,9 @@ struct FoundRuns {
 FoundRuns find_runs(ObjectStore& store, const std::string& place,
                     const std::map<std::string, std::string>& known);
 
-// Throws UsageError if the user named a folder of runs in place of a run: nothing of a run is in
-// the folder, and folders below it have logs of FileLogger. Costs a list of them if nothing is
-// there.
+// Checks what the user named. Costs a list, and one of each folder below if nothing of a run is in
+// the folder. Throws NotFoundError if the folder of checkpoints does not exist. Throws UsageError
+// for a folder of runs: nothing of a run is in it, and folders below it have logs of FileLogger.
 void check_is_run(const RunPlaces& places);
 
 }  // namespace cairn::cli

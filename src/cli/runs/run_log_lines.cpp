@@ -99,7 +99,7 @@ void add_event(RunLog& log, const Json& object, std::int64_t batch, LogTime time
     span.last_batch = std::max(span.last_batch, batch);
     if (event == "fit_end") {
       span.end = SpanEnd::kFinished;
-    } else if (span.end != SpanEnd::kInterrupted) {
+    } else if (span.end == SpanEnd::kNone) {
       span.end = SpanEnd::kFailed;
     }
   }
@@ -116,9 +116,9 @@ bool says_stop(const RunMessage& message) {
          where.starts_with("step " + batch + ",");
 }
 
-// A stop between two fit(), or before the first, has no event.
-void add_stop(RunLog& log, const RunMessage& message) {
-  if (log.spans.empty()) {
+// A message says how the run ended. Outside a fit() there is no event.
+void add_end(RunLog& log, const RunMessage& message, SpanEnd end) {
+  if (log.spans.empty() || log.spans.back().end != SpanEnd::kNone) {
     if (!message.time) return;
     log.spans.push_back({.begin = *message.time,
                          .last = *message.time,
@@ -126,7 +126,7 @@ void add_stop(RunLog& log, const RunMessage& message) {
                          .last_batch = message.batch,
                          .has_begin = true});
   }
-  log.spans.back().end = SpanEnd::kInterrupted;
+  log.spans.back().end = end;
 }
 
 void add_message(RunLog& log, RunMessage message) {
@@ -137,7 +137,8 @@ void add_message(RunLog& log, RunMessage message) {
   if (text.starts_with(kUploadedMessage)) ++log.saves.uploaded;
   if (text.starts_with(kTimesMessage)) log.times = text;
   add_moment(log, message.batch, message.time);
-  if (says_stop(message)) add_stop(log, message);
+  if (says_stop(message)) add_end(log, message, SpanEnd::kInterrupted);
+  if (text.starts_with(kFailedMessage)) add_end(log, message, SpanEnd::kFailed);
   keep_message(log, std::move(message));
 }
 

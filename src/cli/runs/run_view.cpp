@@ -61,7 +61,8 @@ Cell::Paint state_paint(const ViewedRun& run) {
   return has_ended(run.status.state) ? &Console::red : nullptr;
 }
 
-std::string progress_text(const RunStatus& status, std::size_t columns) {
+std::string progress_text(const ViewedRun& run, std::size_t columns) {
+  const RunStatus& status = run.status;
   if (!status.begin || !status.last_sign) return fmt::format("batch {}", status.batch);
   const std::chrono::duration<double> spent = *status.last_sign - *status.begin;
   return progress_line({.unit = "ba",
@@ -69,7 +70,7 @@ std::string progress_text(const RunStatus& status, std::size_t columns) {
                         .total = status.total_batches,
                         .initial = status.first_batch,
                         .seconds = spent.count(),
-                        .has_ended = has_ended(status.state)},
+                        .has_ended = run.is_silent || has_ended(status.state)},
                        static_cast<int>(columns));
 }
 
@@ -87,7 +88,7 @@ void add_texts(Block& block, const std::vector<std::string>& texts, std::size_t 
       rest += columns_of(texts[i]) + (i == next ? 0 : 2);
     const bool needs_more = line + 1 == kMostTextLines && rest > columns;
     const std::size_t room = needs_more ? columns - std::min(columns, kMore) : columns;
-    std::string text = cut_to_columns(texts[next++], room);
+    std::string text = shortened(texts[next++], room);
     while (next < texts.size()) {
       const std::size_t comma = next + 1 < texts.size() ? 1 : 0;  // at the end of the line
       if (columns_of(text) + 2 + columns_of(texts[next]) + comma > room) break;
@@ -180,7 +181,7 @@ Block block_of(const ViewedRun& run, std::size_t columns, int plot_rows, const C
   const RunStatus& status = run.status;
   Block block = {{status.name}, {state_text(run), state_paint(run)}};
   if (!run.is_missing) {
-    block.emplace_back(progress_text(status, columns));
+    block.emplace_back(progress_text(run, columns));
     if (const LatestValue* const value = main_value(status)) {
       block.emplace_back(latest_text(*value) + fmt::format(" at batch {}", value->point.batch));
       add_plot(block, run, columns, plot_rows);
@@ -195,7 +196,7 @@ Block block_of(const ViewedRun& run, std::size_t columns, int plot_rows, const C
   if (!status.problem.empty())
     block.emplace_back("not seen just now: " + status.problem, &Console::red);
   for (Cell& cell : block)
-    cell.text = cut_to_columns(printable_line(cell.text), columns);
+    cell.text = shortened(printable_line(cell.text), columns);
   return block;
 }
 

@@ -7,9 +7,11 @@
 #include "cairn/checkpoint/names.h"
 #include "cairn/dist/dist.h"
 #include "cairn/error.h"
+#include "cairn/loggers/file_logger.h"
 #include "cairn/train/parameters.h"
 #include "cairn/train/state_dict.h"
 
+#include "core/text/printable.h"
 #include "core/text/run_messages.h"
 #include "saving/check_savers.h"
 #include "saving/trainer_calls.h"
@@ -92,7 +94,12 @@ Trainer::~Trainer() {
   }
 }
 
-FitResult Trainer::fit(FitOptions options) { return impl_->fit(std::move(options)); }
+FitResult Trainer::fit(FitOptions options) try {
+  return impl_->fit(std::move(options));
+} catch (...) {
+  impl_->log_failure();
+  throw;
+}
 
 void Trainer::eval(const std::optional<EvaluatorList>& evaluators,
                    std::optional<std::int64_t> subset_num_batches) {
@@ -119,6 +126,7 @@ void Trainer::close() {
     impl_->finish_saves();
   } catch (...) {
     failed_save = std::current_exception();
+    impl_->log_failure();
   }
   impl_->engine.close();
   impl_->leave_together();
@@ -436,6 +444,24 @@ bool Trainer::Impl::serve(const Requests& asked) {
       state.timestamp.batch, saves ? ", saved" : "; nothing is saved without a save_folder"));
   if (!asked.stop) log_times();
   return asked.stop;
+}
+
+// So that who looks at the run sees that it failed, and why. The program prints the error itself,
+// so this is only for logs that stay.
+void Trainer::Impl::log_failure() noexcept {
+  try {
+    throw;
+  } catch (const std::exception& error) {
+    const std::string message = printable(std::string(kFailedMessage) + error.what());
+    for (const auto& destination : logger.destinations()) {
+      if (dynamic_cast<FileLogger*>(destination.get()) == nullptr) continue;
+      try {
+        destination->log_message(message);
+      } catch (const std::exception&) {  // a full disk, for example; the first error counts
+      }
+    }
+  } catch (...) {
+  }
 }
 
 // Where the time of this fit() has gone, on rank 0.

@@ -65,6 +65,8 @@ struct Trainer::Impl {
   void for_each_saver(const std::function<void(CheckpointSaver&)>& act);
   void finish_saves();
   void leave_together();
+  // Called while an exception is handled.
+  void log_failure() noexcept;
 
   TrainerOptions options;  // Resolved.
   Outside outside;

@@ -180,7 +180,12 @@ class Trainer::Impl::Setup {
 
 Trainer::Impl::Impl(TrainerOptions resolved_options) : options(std::move(resolved_options)) {
   if (options.handle_signals) outside.signals.emplace();
-  Setup(*this).run();
+  try {
+    Setup(*this).run();
+  } catch (...) {
+    log_failure();
+    throw;
+  }
 }
 
 void Trainer::Impl::Setup::run() {
