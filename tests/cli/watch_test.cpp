@@ -406,7 +406,7 @@ TEST_F(RunViewTest, ALineThatGoesOnEndsWithAComma) {
 TEST_F(RunViewTest, ACutNumberIsSeenToBeCut) {
   status_.values = {{"loss/train/total", {2304, 0.0006433}}};
   EXPECT_THAT(joined_lines(view({.columns = 40, .rows = 40})),
-              HasSubstr("loss/train/total 0.0006433 at batch 230…\n"));
+              HasSubstr("loss/train/total 0.0006433 at batch 23…\n"));
   status_.name = std::string(60, 'n');
   EXPECT_EQ(view({.columns = 40, .rows = 40})[0], std::string(38, 'n') + "…");
 }
