@@ -114,7 +114,10 @@ std::vector<AcceptedConnection> accepted_connections(std::uint16_t port) {
 }
 
 void end_connection(const AcceptedConnection& connection) {
-  if (inode_of(connection.fd) == connection.inode) shutdown(connection.fd, SHUT_RDWR);
+  // Another thread may close the descriptor meanwhile, and its number may be another one's then. A
+  // duplicate stays what it is.
+  const FileDescriptor own(fcntl(connection.fd, F_DUPFD_CLOEXEC, 0));
+  if (own.is_open() && inode_of(own.get()) == connection.inode) shutdown(own.get(), SHUT_RDWR);
 }
 
 }  // namespace cairn
