@@ -12,11 +12,11 @@
 //   cairn_error_free(error);
 //   cairn_tree_free(tree);
 //
-// A tree crosses this interface in one of two forms. The first is a pickle with storages. The pickle
-// is like data.pkl of a torch.save file. A tensor is a call of torch._utils._rebuild_tensor_v2, and
-// its storage is a persistent id ('storage', class, key, location, elements). The key is the decimal
-// index of the storage in the array beside the pickle. Nothing that a pickle names is run. The
-// second form is tensors with names, which are a flat dict.
+// A tree crosses this interface in one of two forms. The first is a pickle with storages. The
+// pickle is like data.pkl of a torch.save file. A tensor is a call of
+// torch._utils._rebuild_tensor_v2, and its storage is a persistent id ('storage', class, key,
+// location, elements). The key is the decimal index of the storage in the array beside the pickle.
+// Nothing that a pickle names is run. The second form is tensors with names, which are a flat dict.
 //
 // Texts are UTF-8. Functions that can fail return a cairn_status; if `error` is not null, they set
 // *error to an object that the caller frees, and to null if they succeed. No function throws or
