@@ -23,7 +23,7 @@ struct Progress {
   std::vector<std::pair<std::string, std::string>> metrics = {};
 };
 
-// At most `width` columns if width > 0: the bar becomes shorter, and then the rest is cut off.
+// At most `width` columns if width > 0: the bar becomes shorter, and then "…" stands for the rest.
 std::string progress_line(const Progress& progress, int width);
 
 // How a line is drawn. On a terminal it replaces the previous line; elsewhere (a job's log) it is a

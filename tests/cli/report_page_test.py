@@ -38,6 +38,16 @@ document.getElementById(id).value = value;
 document.getElementById(id).dispatchEvent(new Event(kind));
 requestAnimationFrame(() => setTimeout(done));
 """
+# Scrolls to a chart, and waits until the page has been told so and the browser has drawn it.
+SHOW = """
+const [chart, done] = arguments;
+chart.scrollIntoView();
+const seen = new IntersectionObserver(() => {
+  seen.disconnect();
+  requestAnimationFrame(() => setTimeout(done));
+});
+seen.observe(chart);
+"""
 # The contrast of each colour with the colours behind it, as WCAG 2 defines it.
 CONTRASTS = """
 const paint = document.createElement('canvas').getContext('2d');
@@ -148,9 +158,7 @@ class ReportPage(PageTest):
 
         def picture(name):
             chart = self.browser.find_element(By.CSS_SELECTOR, f"[aria-label='{name}, by batch']")
-            self.script("arguments[0].scrollIntoView()", chart)
-            self.browser.execute_async_script(
-                "requestAnimationFrame(() => setTimeout(arguments[0], 0))")
+            self.browser.execute_async_script(SHOW, chart)
             return self.script("return arguments[0].querySelector('canvas').toDataURL()", chart)
         names = ["loss/train/total", "tiny", "never positive"]
         linear = {name: picture(name) for name in names}

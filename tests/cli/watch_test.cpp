@@ -35,17 +35,20 @@ std::string event_line(const std::string& what, int batch, const std::string& mo
          R"(,"event":")" + what + "\"" + more + "}\n";
 }
 // A Trainer logs it when a signal has asked it to stop.
-std::string stop_message(int batch) {
+std::string stop_at(int batch) {
   return R"({"batch":)" + std::to_string(batch) + R"(,"message":"SIGTERM: stopping at batch )" +
-         std::to_string(batch) + ", saved\"}\n";
+         std::to_string(batch) + ", saved\"}\n" + event_line("close", batch);
 }
-std::string stop_at(int batch) { return stop_message(batch) + event_line("close", batch); }
 std::string loss_of(int batch) {
   return R"({"batch":)" + std::to_string(batch) + R"(,"metric":"loss/train/total","value":)" +
          std::to_string(1.0 / batch) + "}\n";
 }
 std::string message_of(int batch, const std::string& text) {
   return R"({"batch":)" + std::to_string(batch) + R"(,"message":")" + text + "\"}\n";
+}
+std::string told_at(const std::string& second, const std::string& text) {
+  return R"({"time":"2026-01-31T12:00:)" + second + R"(.000Z","batch":1,"message":")" + text +
+         "\"}\n";
 }
 const std::string kBegin =
     event_line("fit_start", 0, R"(,"max_duration":"2ep","dataloader_len":45)") + loss_of(1);
@@ -229,10 +232,6 @@ TEST_F(WatchTest, QuietSaysOnlyWhatWentWrong) {
 }
 
 TEST_F(WatchTest, MessagesOfSeveralRunsAreSortedByTime) {
-  const auto told_at = [](const std::string& second, const std::string& text) {
-    return R"({"time":"2026-01-31T12:00:)" + second + R"(.000Z","batch":1,"message":")" + text +
-           "\"}\n";
-  };
   const RunFolder other;
   other.write(kLogName, kBegin + told_at("02", "second") + event_line("fit_end", 90));
   log(folder_, told_at("01", "first") + told_at("03", "third") + event_line("fit_end", 90));
@@ -240,20 +239,15 @@ TEST_F(WatchTest, MessagesOfSeveralRunsAreSortedByTime) {
 }
 
 TEST_F(WatchTest, MessagesOfOneRunStayInTheirOrder) {
-  const auto told_at = [](const std::string& second, const std::string& text) {
-    return R"({"time":"2026-01-31T12:00:)" + second + R"(.000Z","batch":1,"message":")" + text +
-           "\"}\n";
-  };
   // The run came back on a machine with a late clock.
   log(folder_, told_at("10", "one") + told_at("05", "two") + message_of(1, "three") +
                    told_at("30", "four") + event_line("fit_end", 90));
   EXPECT_THAT(watch().out, ::testing::ContainsRegex("one\n.*two\n.*three\n.*four\n"));
 }
 
-TEST_F(WatchTest, SilenceIsWhatTheLastLookFound) {
+TEST_F(WatchTest, ARunThatFallsSilentHasALineOfItsOwn) {
   const RunFolder other;
   other.write(kLogName, kBegin);
-  // The second look takes longer than the first run may be silent.
   then_nothing(4);
   then([&] { log(other, event_line("fit_end", 90)); });
   const Answer answer = watch({other.path(), "--silence", "9s"});

@@ -143,7 +143,7 @@ void check_is_log(const RunLog& log) {
 int run_curves(const CurvesArgs& options, Console& console) {
   std::vector<RunLog> logs;
   for (const std::string& run : options.runs) {
-    check_is_run({.run = run});
+    check_places({.run = run});
     logs.push_back(read_run_log(run));
     check_is_log(logs.back());
     tell_passed_over(logs.back(), console);

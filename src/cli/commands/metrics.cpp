@@ -43,7 +43,7 @@ Looked look_at(const MetricsArgs& options, const Console& console) {
   for (const RunPlaces& places : places_of(options.runs)) {
     RunStatus status = {.name = shown_place(places.run)};
     try {
-      check_is_run(places);
+      check_places(places);
       WatchedRun run(places);
       run.look();
       status = run.status();

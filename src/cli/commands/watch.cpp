@@ -55,6 +55,18 @@ struct EndingRules {
 
 enum class Ending : std::uint8_t { kNotYet, kFinished, kInterrupted, kBad };
 
+// A change of this is told at once.
+struct News {
+  Ending ending = Ending::kNotYet;
+  RunState state = RunState::kUnknown;
+  bool is_missing = false;
+  std::string newest = {};  // the name of the newest good checkpoint
+  SaveCounts saves = {};
+  std::size_t folders_left_out = 0;
+  std::string problem = {};
+  bool operator==(const News&) const = default;
+};
+
 // A run, and when something was last heard of it.
 class Listened {
  public:
@@ -82,8 +94,13 @@ class Listened {
   // time to time.
   bool has_news() {
     const RunStatus& now = status();
-    News news(ending(), now.state, is_missing_, now.newest ? now.newest->name : "", now.saves,
-              now.folders_left_out, now.problem);
+    News news = {.ending = ending(),
+                 .state = now.state,
+                 .is_missing = is_missing_,
+                 .newest = now.newest ? now.newest->name : "",
+                 .saves = now.saves,
+                 .folders_left_out = now.folders_left_out,
+                 .problem = now.problem};
     const bool is_due = is_untold_ && (!told_at_ || pause_time() >= *told_at_ + kBetweenLines);
     if (news == news_ && !is_due) return false;
     news_ = std::move(news);
@@ -158,12 +175,9 @@ class Listened {
   LookTime next_look_ = {};
   bool is_missing_ = false;
   bool is_silent_ = false;
-  std::uint64_t told_ = 0;  // RunLog::messages_added at the last take_messages()
-  // A change of this is told at once; nullopt: nothing was told yet.
-  using News =
-      std::tuple<Ending, RunState, bool, std::string, SaveCounts, std::size_t, std::string>;
-  std::optional<News> news_ = std::nullopt;
-  bool is_untold_ = false;  // something has changed since told_at_
+  std::uint64_t told_ = 0;                   // RunLog::messages_added at the last take_messages()
+  std::optional<News> news_ = std::nullopt;  // nullopt: nothing was told yet
+  bool is_untold_ = false;                   // something has changed since told_at_
   std::optional<LookTime> told_at_ = std::nullopt;
   std::optional<std::tuple<std::optional<LogTime>, std::int64_t, std::size_t>> signs_;
   LookTime heard_ = pause_time();
@@ -183,7 +197,7 @@ class Watch {
     if (rules.silence && *rules.silence < seconds(1))
       throw UsageError("--silence " + args.silence + ": a run is silent after a second at least");
     for (const RunPlaces& places : places_of(args.runs)) {
-      if (!may_be_missing()) check_is_run(places);
+      if (!may_be_missing()) check_places(places);
       runs_.push_back(std::make_unique<Listened>(places, interval, rules));
     }
   }
@@ -309,8 +323,8 @@ Run define_watch(CLI::App& app) {
   app.add_flag("--wait", options->wait, "wait for runs that are not there yet");
   app.footer(
       "Reads only what the runs write: their logs and their folders. A terminal shows the "
-      "progress, "
-      "the newest values, a plot of the loss, the newest checkpoint and where the time goes, and "
+      "progress, the newest values, a plot of the loss, the newest checkpoint and where the time "
+      "goes, and "
       "above them the messages of the runs. Elsewhere each change is a line, with --json an "
       "object in one line; what changes in every batch is told once a minute. Ends when all runs "
       "have ended: exit code 0 if all have finished, 1 if one has failed, was killed, or is "

@@ -44,7 +44,7 @@ void explain_folders(GatheredRun& run, Verify verify) {
 GatheredRun gather_run(const RunPlaces& places, const ListingArgs& listing,
                        const Console& console) {
   const std::string shown = shown_place(places.run);
-  check_is_run(places);
+  check_places(places);
   const bool has_folder = is_folder(*store_of(places.run, nullptr), shown);
   GatheredRun run{.name = shown};
   if (!has_folder || has_run_log(places.run))

@@ -105,16 +105,7 @@ Json messages_json(const RunLog& log) {
 }
 
 std::string end_of(const RunSpan& span) {
-  switch (span.end) {
-    case SpanEnd::kFinished:
-      return "finished";
-    case SpanEnd::kInterrupted:
-      return "interrupted";
-    case SpanEnd::kFailed:
-      return "failed";
-    case SpanEnd::kNone:
-      break;
-  }
+  if (span.end != SpanEnd::kNone) return name(state_of(span, /*is_killed=*/false));
   return span.has_begin ? "none" : "values";  // CSV and event files do not say how a fit() ended
 }
 

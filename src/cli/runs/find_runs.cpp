@@ -101,7 +101,7 @@ FoundRuns find_runs(ObjectStore& store, const std::string& place,
   return found;
 }
 
-void check_is_run(const RunPlaces& places) {
+void check_places(const RunPlaces& places) {
   if (!places.checkpoints.empty()) {
     const std::string checkpoints = shown_place(places.checkpoints);
     if (is_folder(*store_of(places.checkpoints, nullptr), checkpoints)) return;

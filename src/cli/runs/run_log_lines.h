@@ -34,8 +34,8 @@ struct RunSpan {
   std::int64_t first_batch = 0;
   std::int64_t last_batch = 0;
   SpanEnd end = SpanEnd::kNone;
-  bool has_begin = false;         // the log has the event with which it began
-  std::string max_duration = {};  // "2ep"; empty: not logged
+  bool has_begin = false;                                     // the log says that it began
+  std::string max_duration = {};                              // "2ep"; empty: not logged
   std::optional<std::int64_t> dataloader_len = std::nullopt;  // batches of an epoch
 };
 

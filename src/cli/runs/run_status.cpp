@@ -33,21 +33,6 @@ std::optional<std::int64_t> batches_in(const RunSpan& span) {
   }
 }
 
-RunState state_of(const RunSpan& span, bool is_killed) {
-  if (!span.has_begin) return RunState::kUnknown;
-  switch (span.end) {
-    case SpanEnd::kFinished:
-      return RunState::kFinished;
-    case SpanEnd::kInterrupted:
-      return RunState::kInterrupted;
-    case SpanEnd::kFailed:
-      return RunState::kFailed;
-    case SpanEnd::kNone:
-      break;
-  }
-  return is_killed ? RunState::kKilled : RunState::kTraining;
-}
-
 Json time_json(const std::optional<LogTime>& time) {
   return time ? Json(utc_time_text(*time)) : Json();
 }
@@ -63,6 +48,21 @@ const char* name(RunState state) {
   constexpr std::array kNames = {"training", "finished", "interrupted",
                                  "failed",   "killed",   "unknown"};
   return kNames.at(static_cast<std::size_t>(state));
+}
+
+RunState state_of(const RunSpan& span, bool is_killed) {
+  if (!span.has_begin) return RunState::kUnknown;
+  switch (span.end) {
+    case SpanEnd::kFinished:
+      return RunState::kFinished;
+    case SpanEnd::kInterrupted:
+      return RunState::kInterrupted;
+    case SpanEnd::kFailed:
+      return RunState::kFailed;
+    case SpanEnd::kNone:
+      break;
+  }
+  return is_killed ? RunState::kKilled : RunState::kTraining;
 }
 
 bool has_ended(RunState state) {

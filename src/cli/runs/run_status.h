@@ -27,6 +27,8 @@ inline constexpr std::array kRunStates = {RunState::kTraining,    RunState::kFin
                                           RunState::kKilled,      RunState::kUnknown};
 // "training", "finished", "interrupted", "failed", "killed", "unknown".
 const char* name(RunState state);
+// The state of a run whose last fit() is `span`. `is_killed`: its process has ended without a word.
+RunState state_of(const RunSpan& span, bool is_killed);
 // Whether a run in this state will do nothing more by itself.
 bool has_ended(RunState state);
 

@@ -38,13 +38,9 @@ std::string state_text(const ViewedRun& run) {
     case RunState::kTraining:
       return (run.is_silent ? "silent" : "training") + sign;
     case RunState::kFinished:
-      return "finished" + since;
     case RunState::kInterrupted:
-      if (run.is_awaited) return "interrupted, waiting for the next start" + sign;
-      return "interrupted" + since;
     case RunState::kFailed:
-      if (run.is_awaited) return "failed, waiting for the next start" + sign;
-      return "failed" + since;
+      return name(status.state) + (run.is_awaited ? ", waiting for the next start" + sign : since);
     case RunState::kKilled:
       return std::string("killed: its process has ended") +
              (run.is_awaited ? ", waiting for the next start" : "") + sign;
